@@ -1,0 +1,46 @@
+# `make demo` and `make test` do everything from nothing; `make` alone lists the targets.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# What .venv is made with: make setup PYTHON3=python3.12
+PYTHON3 ?= python3
+# The GPU targets also run where nothing can be installed, with a python3 that has PyTorch already.
+PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
+
+.PHONY: help setup demo model test lint tables gpu-test gpu-bench clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "%-10s%s\n", $$1, $$2}'
+
+setup: $(STAMP)  ## create .venv and install minfer there
+
+$(STAMP): pyproject.toml constraints-cpu.txt scripts/setup.sh
+	sh scripts/setup.sh "$(PYTHON3)" "$(VENV)"
+	@touch $(STAMP)
+
+demo: setup  ## get the default model and run it through every stage of the ladder
+	$(BIN)/minfer demo
+
+model: setup  ## get the default model (93 MB)
+	$(BIN)/minfer pull smollm2-135m
+
+test: model  ## run the tests that need no GPU
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not gpu"
+
+lint: setup  ## check the style
+	$(BIN)/ruff check .
+
+tables: setup  ## write the README's tables from benchmarks/results
+	$(BIN)/python scripts/tables.py
+
+gpu-test:  ## run the tests that need a GPU
+	PYTHONPATH=. $(PYTHON) -m pytest -m gpu
+
+gpu-bench:  ## measure the ladder on a GPU
+	mkdir -p benchmarks/results
+	PYTHONPATH=. $(PYTHON) -m minfer ladder --json benchmarks/results/ladder.json
+
+clean:  ## remove what make has made here; models stay in ~/.cache
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

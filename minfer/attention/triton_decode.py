@@ -1,0 +1,196 @@
+"""Decode attention in Triton: one query a row over its pages, each K and V byte read once for all query heads that share it.
+
+Layouts
+    q            [B, Hq, D]                   heads of one K/V head side by side, so a group is G = Hq / Hkv neighbours
+    K, V         [N, block_size, Hkv, D]      any strides but the last, the same for both
+    block_tables [B, M] int32, context_lens [B] int32
+    partial      [B, Hq, splits, D] float32   each split's own softmax-weighted values
+    lse          [B, Hq, splits] float32      log2 of each split's sum of exponentials, -inf where it had no keys
+
+Grid of `decode`: (Hkv, B, splits). A program takes one K/V head of one sequence and one part of its context, tile by tile, with an
+online softmax. A group's queries fill the rows of one matrix product. Few sequences are split further, so that the card is full
+(Dao et al., "Flash-Decoding for long-context inference", 2023): the number of splits depends on B only, so a captured launch
+stays valid while contexts grow. Grid of `merge`: (Hq, B); it weighs the splits' values by their sums.
+
+From: `write_kv`, which has just put this step's K and V into the cache. To: the o projection of `model.py`. Prefill chunks of a
+mixed batch take the PyTorch part.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+
+from minfer.attention.torch import prefill
+from minfer.errors import MinferError
+from minfer.parts import KV
+from minfer.types import Batch
+
+needs = {"cuda", "triton"}
+
+TILE = 32  # keys in one step of the loop
+PROGRAMS = 256  # enough to fill the card; twice as many for small heads, whose programs are lighter
+LOG2E = 1.4426950408889634
+
+
+@triton.jit
+def spread(blocks, stride, PIECES: tl.constexpr, TILE: tl.constexpr, ALIGN: tl.constexpr):
+    """Where each of a tile's tokens' blocks begins, [TILE] int64: one block for every TILE / PIECES neighbouring tokens.
+
+    64 bits, since a large cache passes 2^31 elements. The hint tells the compiler of an alignment that the reshape hides from it;
+    without it the loads are neither wide nor asynchronous.
+    """
+    starts = blocks.to(tl.int64) * stride
+    each = tl.broadcast_to(starts[:, None], [PIECES, TILE // PIECES])
+    return tl.multiple_of(tl.reshape(each, [TILE]), [ALIGN])
+
+
+@triton.jit
+def decode(
+    q, k_cache, v_cache, out, partial, lse, block_tables, context_lens, scale, num_splits, window,
+    q_row, table_row, block_stride, token_stride, head_stride,
+    G: tl.constexpr, GP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
+    PIECES: tl.constexpr, ALIGN: tl.constexpr, SPLIT: tl.constexpr, WINDOW: tl.constexpr,
+):  # fmt: skip
+    head, row, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    num_heads = tl.num_programs(0) * G
+    end = tl.load(context_lens + row)
+    begin = 0
+    if WINDOW:
+        begin = tl.maximum(end - window, 0)
+    first = begin // TILE * TILE  # tiles start at multiples of TILE, so that each holds whole pages or lies within one
+    share = tl.cdiv(tl.cdiv(end - first, num_splits), TILE) * TILE
+    low = first + split * share
+    high = tl.minimum(low + share, end)
+
+    group, dim, step = tl.arange(0, GP), tl.arange(0, DP), tl.arange(0, TILE)
+    heads = head * G + group
+    q_mask = (group < G)[:, None] & (dim < D)[None, :]
+    queries = tl.load(q + row * q_row + heads[:, None] * D + dim[None, :], mask=q_mask, other=0.0)
+    table = block_tables + row.to(tl.int64) * table_row
+    k_cache += head * head_stride
+    v_cache += head * head_stride
+
+    best = tl.full([GP], float("-inf"), tl.float32)
+    total = tl.zeros([GP], tl.float32)
+    values = tl.zeros([GP, DP], tl.float32)
+    # A tile lies in PIECES pages. They are looked up one tile ahead, so that the loads of K and V never wait for the table.
+    piece = tl.arange(0, PIECES) * (TILE // PIECES)
+    blocks = tl.load(table + (low + piece) // BLOCK, mask=low + piece < high, other=0)
+    for start in range(low, high, TILE):
+        position = start + step
+        ok = position < high
+        if WINDOW:
+            ok = ok & (position >= begin)
+        mask = ok[:, None]
+        if D < DP:
+            mask = mask & (dim < D)[None, :]
+        coming = start + TILE + piece
+        following = tl.load(table + coming // BLOCK, mask=coming < high, other=0)
+        at = (spread(blocks, block_stride, PIECES, TILE, ALIGN) + (position % BLOCK) * token_stride)[:, None] + dim[None, :]
+        k = tl.load(k_cache + at, mask=mask, other=0.0)
+        scores = tl.dot(queries, tl.trans(k), input_precision="ieee") * scale
+        scores = tl.where(ok[None, :], scores, float("-inf"))
+        better = tl.maximum(best, tl.max(scores, 1))  # finite: some key of every tile is seen
+        weights = tl.exp2(scores - better[:, None])
+        fade = tl.exp2(best - better)
+        total = total * fade + tl.sum(weights, 1)
+        v = tl.load(v_cache + at, mask=mask, other=0.0)
+        values = values * fade[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee")
+        best = better
+        blocks = following
+
+    values = values / tl.where(total > 0, total, 1.0)[:, None]  # zeros for a split without keys, or a row without context
+    place = row * num_heads + heads
+    if SPLIT:
+        part = place.to(tl.int64) * num_splits + split
+        tl.store(partial + part[:, None] * D + dim[None, :], values, mask=q_mask)
+        tl.store(lse + part, best + tl.log2(total), mask=group < G)
+    else:
+        tl.store(out + place[:, None] * D + dim[None, :], values.to(out.dtype.element_ty), mask=q_mask)
+
+
+@triton.jit
+def merge(partial, lse, out, num_splits, D: tl.constexpr, DP: tl.constexpr, SP: tl.constexpr):
+    head, row = tl.program_id(0), tl.program_id(1)
+    place = (row * tl.num_programs(0) + head).to(tl.int64)
+    split, dim = tl.arange(0, SP), tl.arange(0, DP)
+    in_head = dim < D
+    logs = tl.load(lse + place * num_splits + split, mask=split < num_splits, other=float("-inf"))
+    best = tl.max(logs, 0)
+    weights = tl.exp2(logs - tl.where(best == float("-inf"), 0.0, best))  # all zero for a row without context
+    mask = (split < num_splits)[:, None] & in_head[None, :]
+    values = tl.load(partial + (place * num_splits + split)[:, None] * D + dim[None, :], mask=mask, other=0.0)
+    total = tl.sum(weights, 0)
+    mean = tl.sum(values * weights[:, None], 0) / tl.where(total > 0, total, 1.0)
+    tl.store(out + place * D + dim, mean.to(out.dtype.element_ty), mask=in_head)
+
+
+def num_splits(num_rows: int, kv_heads: int, head_dim: int) -> int:
+    """Parts to cut each context into, from static sizes only."""
+    programs = PROGRAMS * (2 if head_dim <= 64 else 1)
+    return min(max(1, -(-programs // (num_rows * kv_heads))), 128)
+
+
+def pieces(block_size: int) -> int:
+    """Pages that a tile of TILE keys lies in, where it starts at a multiple of TILE; each token by itself where they do not fit."""
+    fits = TILE % block_size == 0 or block_size % TILE == 0
+    return max(TILE // block_size, 1) if fits else TILE
+
+
+def strides(kv: KV) -> tuple[int, int, int]:
+    """Elements from block to block, token to token and head to head of both caches.
+
+    Raises:
+        MinferError: K and V do not lie alike, or the values of a head are not neighbours.
+    """
+    k, v = kv
+    if k.stride() != v.stride() or k.stride(3) != 1:
+        raise MinferError(
+            f"K and V have the strides {k.stride()} and {v.stride()}; the Triton kernels need the same for both, and 1 as the last: "
+            "make them as slices of one tensor, as minfer.executor.kv_cache does"
+        )
+    return k.stride()[:3]
+
+
+def decode_attention(
+    q: torch.Tensor, kv: KV, block_tables: torch.Tensor, context_lens: torch.Tensor, scale: float, window: int | None, out: torch.Tensor
+) -> torch.Tensor:
+    """q [B, Hq, D] over the rows' pages, into the contiguous out [B, Hq, D], which is returned; no context gives zeros."""
+    (B, Hq, D), (_, block_size, Hkv, _) = q.shape, kv[0].shape
+    splits = num_splits(B, Hkv, D)
+    partial = torch.empty(B, Hq, splits, D, dtype=torch.float32, device=q.device) if splits > 1 else out
+    lse = torch.empty(B, Hq, splits, dtype=torch.float32, device=q.device) if splits > 1 else out
+    group, padded = Hq // Hkv, triton.next_power_of_2(D)
+    block_stride, token_stride, head_stride = strides(kv)
+    decode[(Hkv, B, splits)](
+        q, *kv, out, partial, lse, block_tables, context_lens, scale * LOG2E, splits, window or 0,
+        q.stride(0), block_tables.stride(0), block_stride, token_stride, head_stride,
+        G=group, GP=max(16, triton.next_power_of_2(group)), D=D, DP=padded,
+        BLOCK=block_size, TILE=TILE, PIECES=pieces(block_size), ALIGN=math.gcd(16, block_stride),
+        SPLIT=splits > 1, WINDOW=window is not None, num_warps=2, num_stages=stages(padded * q.element_size()),
+    )  # fmt: skip
+    if splits > 1:
+        merge[(Hq, B)](partial, lse, out, splits, D=D, DP=padded, SP=triton.next_power_of_2(splits), num_warps=4)
+    return out
+
+
+def stages(row_bytes: int) -> int:
+    """Tiles in flight, for a head of so many bytes: 3 up to 256, fewer above, so that the tiles fit into every card."""
+    return min(3, max(1, 1024 // row_bytes))
+
+
+def attention(q: torch.Tensor, kv: KV, batch: Batch, scale: float, window: int | None) -> torch.Tensor:
+    """See `minfer.parts.Attention`. q's heads lie side by side: its strides are (anything, D, 1)."""
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    first = batch.num_decode
+    if first:
+        decode_attention(q[:first], kv, batch.block_tables[:first], batch.context_lens[:first], scale, window, out[:first])
+    for row in range(batch.num_decode, batch.num_seqs):
+        last = first + batch.query_lens[row]
+        out[first:last] = prefill(q[first:last], kv, batch.block_tables[row], batch.contexts[row], scale, window)
+        first = last
+    return out

@@ -1,0 +1,78 @@
+"""One timed run of a workload on an engine.
+
+From: a Workload. To: a Run, which `bench/ladder.py`, `bench/throughput.py` and `bench/latency.py` compare.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from minfer.bench.workload import Workload
+
+if TYPE_CHECKING:
+    from minfer.llm import LLM
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one engine made of one workload. Loading the model is not in it."""
+
+    seconds: float  # from the first request's arrival to the last one's end
+    token_ids: list[list[int]]  # output of each request
+    texts: list[str] = field(default_factory=list)  # of each request, where the engine makes text
+    first_token_s: list[float] = field(default_factory=list)  # arrival to first token of each request, where it is known
+
+    @property
+    def output_tokens(self) -> int:
+        return sum(len(ids) for ids in self.token_ids)
+
+    @property
+    def tokens_per_s(self) -> float:
+        return self.output_tokens / self.seconds
+
+    @property
+    def ttft_ms(self) -> float | None:
+        """Mean time to first token."""
+        return 1e3 * fmean(self.first_token_s) if self.first_token_s else None
+
+    def num_equal(self, other: Run) -> int:
+        """How many requests got the same tokens in both."""
+        return sum(mine == theirs for mine, theirs in zip(self.token_ids, other.token_ids, strict=True))
+
+    def describe(self) -> dict:
+        """For a report."""
+        return {
+            "seconds": self.seconds,
+            "output_tokens": self.output_tokens,
+            "tokens_per_s": self.tokens_per_s,
+            "ttft_ms": self.ttft_ms,
+        }
+
+
+def run_workload(llm: LLM, workload: Workload) -> Run:
+    """Give all requests to the engine at once, and wait until the last has ended."""
+    start = time.perf_counter()
+    outputs = llm.generate(workload.prompts, workload.params(), progress=False)
+    seconds = time.perf_counter() - start
+    return Run(
+        seconds,
+        [output.outputs[0].token_ids for output in outputs],
+        [output.outputs[0].text for output in outputs],
+        [output.metrics.time_to_first_token for output in outputs],
+    )
+
+
+def warm_up(llm: LLM, workload: Workload) -> Workload:
+    """What to run before the workload is timed. The ids are others, so that no cache answers the timed run.
+
+    On a GPU it has the workload's shapes, since kernels are compiled for a shape when they first meet it; on a CPU, two short
+    requests are enough.
+    """
+    requests, tokens = (len(workload.prompts), None) if llm.config.device.type == "cuda" else (2, 8)
+    vocab_size = llm.config.model.vocab_size
+    prompts = [[(token + 1) % vocab_size for token in prompt[:tokens]] for prompt in workload.prompts[:requests]]
+    max_tokens = [min(n, tokens or n) for n in workload.max_tokens[:requests]]
+    return Workload("warm-up", prompts, max_tokens, workload.ignore_eos)

@@ -1,0 +1,103 @@
+"""Paged KV cache: a sequence holds as many small blocks as its tokens fill, from anywhere in the pool.
+
+Blocks are counted: the completions of one request share their prompt's blocks, and a shared block is copied before it is
+written. Source: Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from minfer.types import Copy, Sequence
+
+
+class PagedBlocks:
+    """Block 0 pads and is never handed out; blocks 1 .. num_blocks - 1 are.
+
+    Invariants: a block is free, or is in refs[block] block tables; with no sequence alive every block is free.
+    """
+
+    def __init__(self, num_blocks: int, block_size: int):
+        self.block_size = block_size
+        self.num_total = num_blocks - 1
+        self.copies: list[Copy] = []
+        self.refs = [0] * num_blocks
+        self._free = OrderedDict.fromkeys(range(1, num_blocks))  # taken from the front
+
+    @staticmethod
+    def size_of_block(config) -> int:
+        return config.block_size
+
+    @property
+    def num_free(self) -> int:
+        return len(self._free)
+
+    def lookup(self, seq: Sequence) -> int:
+        return 0
+
+    def match(self, seq: Sequence) -> int:
+        """A later completion of a request takes the prompt blocks that the first one has computed.
+
+        The last prompt token is always computed again: its logits are what the completion samples from. A parent that was
+        preempted may be computing its prompt in this very step, so it is not copied from.
+        """
+        parent = seq.parent
+        if parent is None or seq.num_output or not parent.block_table or not parent.num_output or parent.num_preemptions:
+            return 0
+        self._take(seq, parent.block_table[: self._blocks_for(seq.num_prompt)])
+        return seq.num_prompt - 1
+
+    def allocate(self, seq: Sequence, num_tokens: int, keep: int = 0) -> bool:
+        """
+             block_table  | full | full | first written | ...new |
+                          0           num_computed          num_tokens
+
+        The block that the first new token falls into is copied if another sequence reads it too.
+        """
+        table = seq.block_table
+        first = seq.num_computed // self.block_size
+        shared = first < len(table) and self.refs[table[first]] > 1
+        new = max(self._blocks_for(num_tokens) - len(table), 0)
+        if new + shared and new + shared + keep > len(self._free):
+            return False
+        if shared:
+            copy = self._pop()
+            self.copies.append(Copy("copy", table[first], copy))
+            self._release([table[first]])
+            table[first] = copy
+        table.extend(self._pop() for _ in range(new))
+        return True
+
+    def commit(self, seq: Sequence) -> None:
+        pass
+
+    def free(self, seq: Sequence) -> None:
+        self._release(reversed(seq.block_table))
+        seq.block_table.clear()
+
+    def _blocks_for(self, num_tokens: int) -> int:
+        return -(-num_tokens // self.block_size)
+
+    def _pop(self) -> int:
+        block, _ = self._free.popitem(last=False)
+        self.refs[block] = 1
+        return block
+
+    def _take(self, seq: Sequence, blocks: Iterable[int]) -> None:
+        for block in blocks:
+            if self.refs[block] == 0:
+                del self._free[block]
+            self.refs[block] += 1
+            seq.block_table.append(block)
+
+    def _release(self, blocks: Iterable[int]) -> None:
+        for block in blocks:
+            self.refs[block] -= 1
+            if self.refs[block] == 0:
+                self._put_back(block)
+
+    def _put_back(self, block: int) -> None:
+        """To the front: the block freed last is used first, so memory never touched stays untouched."""
+        self._free[block] = None
+        self._free.move_to_end(block, last=False)

@@ -1,0 +1,105 @@
+"""`minfer stages`: the ladder, what each stage swaps, what this machine can run, and the parts that stand off the ladder.
+
+From: `minfer/stages.py` and the folders of parts. To: a table, or JSON.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from minfer.cli.console import print_json, print_table
+from minfer.stages import STAGES
+
+SHARED = "base"  # the module of a slot's folder that holds what its parts share
+
+
+def stages(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show the stages: what each swaps, and whether this machine can run it."""
+    rows = describe_stages()
+    if as_json:
+        print_json({"stages": rows})
+        return
+    print_table(
+        "Stages: each is the one before with one part swapped",
+        ["stage", "swaps", "part", "runs here", "why not"],
+        [[row["name"], row["swaps"], row["part"], "yes" if row["runs_here"] else "no", row["why_not"]] for row in rows],
+    )
+    print_table(
+        "Parts off the ladder: minfer generate --swap SLOT=PART",
+        ["slot", "part", "runs here", "why not"],
+        [[slot, part, "no" if lacking else "yes", lacking or None] for slot, part, lacking in off_ladder()],
+    )
+
+
+def describe_stages() -> list[dict]:
+    """One entry a stage, in the ladder's order; the mixes off the ladder last."""
+    from minfer.bench.ladder import swaps
+    from minfer.resolve import why_not
+
+    rows = []
+    for stage in STAGES.values():
+        slots, parts = swaps(stage)
+        reason = why_not(stage)
+        rows.append(
+            {
+                "name": stage.name,
+                "swaps": slots,
+                "part": parts,
+                "runs_here": reason is None,
+                "why_not": reason,
+                "parts": stage.parts(),
+            }
+        )
+    return rows
+
+
+def off_ladder() -> list[tuple[str, str, str]]:
+    """(slot, part, what the machine lacks for it) of every part in a slot's folder that no stage of the ladder uses."""
+    import minfer
+    from minfer.parts import SLOTS
+    from minfer.resolve import NEEDS, missing
+    from minfer.stages import LADDER
+
+    used = {part for stage in LADDER for part in stage.parts().values()}
+    found = []
+    for slot in SLOTS:
+        for path in sorted((Path(minfer.__file__).parent / slot).glob("[!_]*.py")):
+            module = f"minfer.{slot}.{path.stem}"
+            if path.stem == SHARED:
+                continue
+            lacking = missing(f"{module}:any")
+            if not lacking:
+                found += [(slot, part, "") for part in parts_of(slot, module) if part not in used]
+            elif not any(part.startswith(f"{module}:") for part in used):
+                found.append((slot, module, "; ".join(NEEDS[need] for need in lacking)))  # not imported, so only its name is known
+    return found
+
+
+def parts_of(slot: str, module: str) -> list[str]:
+    """What a module defines that fits the slot: a class with its methods, a function with its very parameters."""
+    from minfer.errors import PartError
+    from minfer.parts import SLOTS
+    from minfer.resolve import resolve
+
+    wanted = vars(SLOTS[slot]).get("__call__")  # None where the slot takes a class
+    parts = []
+    for name, value in vars(importlib.import_module(module)).items():
+        if name.startswith("_") or getattr(value, "__module__", None) != module or not callable(value):
+            continue
+        try:
+            resolve(slot, f"{module}:{name}")
+        except PartError:
+            continue
+        if wanted is None or list(inspect.signature(value).parameters) == parameters(wanted):
+            parts.append(f"{module}:{name}")
+    return parts
+
+
+def parameters(method) -> list[str]:
+    """Names of a method's parameters, without self."""
+    return list(inspect.signature(method).parameters)[1:]

@@ -1,0 +1,108 @@
+"""EngineConfig: every choice that an engine is built with, checked once, never changed after.
+
+From: `LLM(...)` or the command line. To: the executor (sizes, device, dtype) and the scheduler (limits).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from minfer.errors import MinferError
+from minfer.model_config import ModelConfig
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """Sizes are in tokens unless the name says otherwise."""
+
+    path: Path  # folder of the checkpoint
+    model: ModelConfig
+    device: torch.device
+    dtype: torch.dtype
+    max_model_len: int  # longest prompt + output of one sequence
+    max_num_seqs: int = 256  # sequences running at once
+    max_num_batched_tokens: int = 2048  # new tokens computed in one step
+    block_size: int = 16  # tokens in a K/V block, where the blocks are paged
+    num_kv_blocks: int | None = None  # blocks for K/V besides the padding block; None: as memory_share allows
+    memory_share: float = 0.9  # of the device's memory (of the free memory on a CPU, at most), weights included
+    num_host_blocks: int = 0  # blocks in host memory that preemption.swap may use
+    graph_sizes: tuple[int, ...] | None = None  # rows of the decode steps that runner.cuda_graph records; None: its own choice
+    seed: int = 0  # of requests that bring none
+
+    def __post_init__(self) -> None:
+        for name in ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size"):
+            if getattr(self, name) < 1:
+                raise MinferError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.max_model_len > self.model.max_context:
+            raise MinferError(
+                f"max_model_len={self.max_model_len} is more than the {self.model.max_context} positions that the model was made for; "
+                "lower it, or leave it out"
+            )
+        if self.num_kv_blocks is not None and self.num_kv_blocks < 1:
+            raise MinferError(f"num_kv_blocks={self.num_kv_blocks} must be at least 1; leave it out to size it by memory_share")
+        if not 0 < self.memory_share <= 1:
+            raise MinferError(f"memory_share={self.memory_share} must be above 0 and at most 1: it is a share of the device's memory")
+        if self.num_host_blocks < 0:
+            raise MinferError(f"num_host_blocks={self.num_host_blocks} must not be negative")
+
+
+def make_config(
+    path: Path,
+    *,
+    dtype: str | torch.dtype = "auto",
+    device: str | torch.device = "auto",
+    max_model_len: int | None = None,
+    max_num_batched_tokens: int | None = None,
+    memory_share: float | None = None,
+    **options,
+) -> EngineConfig:
+    """Fill in what was left open. `options` are EngineConfig's other fields.
+
+    dtype "auto": float32 on a CPU, bfloat16 on a GPU. device "auto": CUDA where there is one. max_model_len: all that the model was
+    made for. max_num_batched_tokens: 512 on a CPU, 8192 on a GPU. memory_share: 0.2 on a CPU, 0.9 on a GPU.
+
+    Raises:
+        MinferError: an unknown dtype or device, or a limit that contradicts another.
+    """
+    model = ModelConfig.load(path)
+    device = _device(device)
+    on_gpu = device.type == "cuda"
+    return EngineConfig(
+        path=path,
+        model=model,
+        device=device,
+        dtype=_dtype(dtype, on_gpu),
+        max_model_len=max_model_len if max_model_len is not None else model.max_context,
+        max_num_batched_tokens=max_num_batched_tokens if max_num_batched_tokens is not None else (8192 if on_gpu else 512),
+        memory_share=memory_share if memory_share is not None else (0.9 if on_gpu else 0.2),
+        **options,
+    )
+
+
+def _device(device: str | torch.device) -> torch.device:
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(device)
+    except RuntimeError:
+        raise MinferError(f"device={device!r} is not a device; use 'cpu', 'cuda' or 'auto'") from None
+    if device.type not in ("cpu", "cuda"):
+        raise MinferError(f"device={str(device)!r} is not supported; use 'cpu', 'cuda' or 'auto'")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise MinferError(f"device={str(device)!r} was asked for, and PyTorch finds no CUDA device; use 'cpu' or 'auto'")
+    return device
+
+
+def _dtype(dtype: str | torch.dtype, on_gpu: bool) -> torch.dtype:
+    if dtype == "auto":
+        return torch.bfloat16 if on_gpu else torch.float32
+    if isinstance(dtype, str):
+        dtype = DTYPES.get(dtype, dtype)
+    if dtype not in DTYPES.values():
+        raise MinferError(f"dtype={dtype!r} is not supported; use {', '.join(DTYPES)} or auto")
+    return dtype

