@@ -15,7 +15,7 @@ from typing import Any
 
 from minfer.config import make_config
 from minfer.engine import Engine, Stats
-from minfer.errors import MinferError
+from minfer.errors import MinferError, PartError
 from minfer.hub import find_model
 from minfer.outputs import RequestOutput
 from minfer.params import SamplingParams
@@ -54,11 +54,13 @@ class LLM:
         revision: str | None = None,
         **options,
     ):
-        found, self.why_stage = (find_stage(stage), "it was asked for") if stage is not None else best_stage(options.get("device"))
+        device = options.get("device", "auto")
+        best, why = best_stage(device)
+        found, self.why_stage = (best, why) if stage is None else (find_stage(stage), "it was asked for")
         self.stage = found.with_parts(**dict(swap or {}))
-        reason = why_not(self.stage)
+        reason = why_not(self.stage, device)
         if reason is not None:
-            raise MinferError(f"this machine cannot run the stage {self.stage.name!r}: {reason}; use {best_stage()[0].name!r}")
+            raise PartError(f"this machine cannot run the stage {self.stage.name!r}: {reason}; use {best.name!r}")
         log.info("stage %s: %s", self.stage.name, self.why_stage)
         for slot in self.stage.differs(found):
             log.info("slot %s: %s", slot, getattr(self.stage, slot))

@@ -43,15 +43,17 @@ def machine() -> frozenset[str]:
     return frozenset(name for name, present in has.items() if present)
 
 
-def resolve(slot: str, name: str):
+def resolve(slot: str, name: str, lift: frozenset[str] = frozenset()):
     """The part called `name`, checked to fit `slot`.
+
+    lift: needs that count as met: a Triton kernel under Triton's interpreter needs no GPU.
 
     Raises:
         PartError: no such slot, file, module or name; a signature that does not fit; or a need that this machine lacks.
     """
     if slot not in SLOTS:
         raise PartError(f"no slot is called {slot!r}; the slots are {', '.join(SLOTS)}")
-    lacking = missing(name)
+    lacking = [need for need in missing(name) if need not in lift]
     if lacking:
         raise PartError(f"{slot}={name} needs {'; '.join(NEEDS[need] for need in lacking)}")
     module = _load(name)
@@ -71,21 +73,34 @@ def missing(name: str) -> list[str]:
     return sorted(_needs(_source(name)) - machine())
 
 
-def why_not(stage: Stage) -> str | None:
-    """Why this machine cannot run a stage; None if it can."""
+def origin(name: str) -> tuple[Path, frozenset[str]]:
+    """The file that a part lives in, and what it needs of the machine."""
+    path = _source(name)
+    return path, _needs(path)
+
+
+def why_not(stage: Stage, device: object = "auto") -> str | None:
+    """Why this machine cannot run a stage on that device; None if it can."""
     for slot, name in stage.parts().items():
         lacking = missing(name)
+        if not lacking and is_cpu(device) and "cuda" in _needs(_source(name)):
+            return f"its {slot} ({name}) needs a GPU, and device={device!r} was asked for"
         if lacking:
             return f"its {slot} ({name}) needs {'; '.join(NEEDS[need] for need in lacking)}"
     return None
 
 
-def best_stage(device: object = None) -> tuple[Stage, str]:
+def is_cpu(device: object) -> bool:
+    """Whether a device, as LLM takes it, is the CPU by name; "auto" is not."""
+    return str(device).startswith("cpu")
+
+
+def best_stage(device: object = "auto") -> tuple[Stage, str]:
     """The fastest stage that this machine can run, and why it is that one."""
-    on_cpu = "cuda" not in machine() or str(device or "auto").startswith("cpu")
+    on_cpu = "cuda" not in machine() or is_cpu(device)
     if on_cpu and why_not(CPU) is None:
         return CPU, "it is the fastest mix of parts without a GPU"
-    stage = next(stage for stage in reversed(LADDER) if why_not(stage) is None)
+    stage = next(stage for stage in reversed(LADDER) if why_not(stage, device) is None)
     return stage, "it is the last stage of the ladder that this machine can run"
 
 

@@ -29,6 +29,10 @@ KINDS = {
     "qwen2": {},
     "qwen3": {"tie_word_embeddings": True},
 }
+DYNAMIC = {  # a Llama whose RoPE depends on the prompt's length: transformers' values only without a cache, so no oracle
+    "rope_parameters": {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0},
+    "max_position_embeddings": 16,
+}
 PREFIX = "minfer.blocks.prefix:PrefixBlocks"
 SWAP = "minfer.preemption.swap:Swap"
 POLICIES = ("fcfs", "priority", "shortest_prompt", "longest_prefix", "fair_share")
@@ -52,7 +56,10 @@ _folder = tempfile.TemporaryDirectory(prefix="minfer-tests-")
 def checkpoint(kind: str = "llama", tokenizer: bool = True, **config) -> Path:
     """A tiny random model of that kind, with the byte-level tokenizer; made once in a test run."""
     path = Path(tempfile.mkdtemp(dir=_folder.name))
-    make_checkpoint(path, kind, **{**KINDS[kind], **config})
+    if kind == "dynamic":
+        make_checkpoint(path, **DYNAMIC)
+    else:
+        make_checkpoint(path, kind, **{**KINDS[kind], **config})
     if tokenizer:
         byte_level_tokenizer().save_pretrained(path)
     return path

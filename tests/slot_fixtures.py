@@ -1,4 +1,4 @@
-"""Sequences and a K/V cache of token ids, so that `blocks`, `policy` and `preemption` parts can be tested without an engine.
+"""Sequences and a K/V cache of plain numbers, so that `blocks`, `policy` and `preemption` parts can be tested without an engine.
 
 From: nothing. To: the tests of those slots.
 """
@@ -24,8 +24,11 @@ def make_seq(prompt: list[int], parent: Sequence | None = None, salt: int = 0, p
     return Sequence(next(_ids), request, index, sampling, list(prompt), len(prompt), limit=10**6, parent=parent)
 
 
-class TokenCache:
-    """Device and host memory that hold token ids in the place of K/V. What nobody wrote is -1."""
+class PrefixCache:
+    """Device and host memory that hold, in the place of a token's K/V, a number made of it and of all before it, as K/V are.
+
+    What nobody wrote is -1.
+    """
 
     def __init__(self, num_blocks: int, num_host_blocks: int, block_size: int):
         self.block_size = block_size
@@ -42,9 +45,14 @@ class TokenCache:
         """Write the sequence's next tokens through its block table."""
         for position in range(seq.num_computed, seq.num_computed + num_new):
             block, offset = divmod(position, self.block_size)
-            self.pools["device"][seq.block_table[block], offset] = seq.token_ids[position]
+            self.pools["device"][seq.block_table[block], offset] = _number(seq, position)
         seq.num_computed += num_new
 
-    def read(self, seq: Sequence) -> list[int]:
-        """What attention would read: the sequence's computed tokens through its block table."""
-        return self.pools["device"][seq.block_table].reshape(-1)[: seq.num_computed].tolist() if seq.block_table else []
+    def check(self, seq: Sequence) -> None:
+        """What attention would read through the sequence's block table is its own."""
+        found = self.pools["device"][seq.block_table].reshape(-1)[: seq.num_computed].tolist() if seq.block_table else []
+        assert found == [_number(seq, position) for position in range(seq.num_computed)], "another sequence's K/V"
+
+
+def _number(seq: Sequence, position: int) -> int:
+    return hash(tuple(seq.token_ids[: position + 1]))

@@ -8,6 +8,7 @@ import json
 import weakref
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from minfer.bench import ladder
 from minfer.bench.hf_generate import HFGenerate
 from minfer.bench.latency import latency
-from minfer.bench.run import Run, run_workload
+from minfer.bench.run import Run, run_workload, warm_up
 from minfer.bench.throughput import Contest, throughput
 from minfer.bench.workload import Workload, mixed
 from minfer.cli.ladder import equality, row
@@ -82,6 +83,19 @@ def test_a_run_counts_what_the_requests_got():
         run.num_equal(Run(1.0, [[1, 2, 3]]))
 
 
+def test_a_warm_up_leaves_nothing_for_the_timed_run():
+    """Its prompts begin with other ids. On a CPU it is short; on a GPU it has every shape that is timed after it."""
+    workload = mixed(5, (20, 30), (9, 12), 320, 256)
+    for device, requests in (("cpu", 2), ("cuda", 5)):
+        config = SimpleNamespace(device=torch.device(device), model=SimpleNamespace(vocab_size=320))
+        first = warm_up(SimpleNamespace(config=config), workload)
+        assert len(first.prompts) == requests
+        assert all(mine[0] != other[0] for mine, other in zip(first.prompts, workload.prompts, strict=False))
+        assert all(0 <= token < 320 for prompt in first.prompts for token in prompt)
+        lengths = [len(prompt) for prompt in first.prompts], first.max_tokens
+        assert lengths == (([8] * 2, [8] * 2) if device == "cpu" else ([len(p) for p in workload.prompts], workload.max_tokens))
+
+
 def test_both_sides_do_the_same_work(tiny):
     """transformers in padded batches of any size gives the tokens that minfer gives, and as many as each request asked for."""
     workload = mixed(5, (2, 30), (1, 12), 320, 256, seed=3)
@@ -121,7 +135,7 @@ def test_swaps_names_the_difference():
 
 def test_runnable_leaves_out_what_the_machine_lacks(monkeypatch):
     """With the reason; and on a CPU the mix made for it is compared as well."""
-    monkeypatch.setattr(ladder, "why_not", lambda stage: "no luck" if stage.name == "paged" else None)
+    monkeypatch.setattr(ladder, "why_not", lambda stage, device: "no luck" if stage.name == "paged" else None)
     stages, refused = ladder.runnable("cpu")
     assert [stage.name for stage in stages] == [stage.name for stage in LADDER if stage is not PAGED] + ["cpu"]
     assert refused == {"paged": "no luck"}

@@ -33,6 +33,7 @@ OPTIONS = {
         "--workload-seed", *ENGINE,
     ],
     "bench latency": ["--json", "--output-len", "--prompt-len", "--repeats", "--stage", "--workload-seed", *ENGINE],
+    "check": ["--examples", "--json", "--part", "--replay", "--seed"],
     "pull": ["--revision"],
     "doctor": ["--json"],
     "demo": ENGINE,

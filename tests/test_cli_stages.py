@@ -10,6 +10,7 @@ from cli_runner import failing, run, tiny_model
 
 from minfer import STAGES
 from minfer.cli import doctor as doctor_module
+from minfer.cli.stages import parts_of
 from minfer.stages import LADDER
 
 
@@ -44,14 +45,37 @@ def test_stages_say_what_a_machine_lacks(monkeypatch, tmp_path):
     assert "NVIDIA GPU" in row["why_not"]
 
 
+def test_what_a_machine_lacks_is_said_once_and_not_imported(monkeypatch):
+    """On a machine with nothing, parts that need something are named by what they lack; those of the ladder stand in its table only."""
+    monkeypatch.setattr("minfer.resolve.machine", frozenset)
+    monkeypatch.setattr("minfer.cli.stages.parts_of", lambda slot, module: [] if "onednn" not in module else pytest.fail("imported"))
+    table = run("stages").stdout
+    assert table.count("onednn: a PyTorch built with oneDNN") == 1
+    ladder, others = table.split("off the ladder")
+    assert [line.split()[-2:] for line in ladder.splitlines() if line.split()[:1] == ["cpu"]] == [["no", "onednn"]]
+    assert [line.split() for line in others.splitlines() if "minfer.linear" in line] == [
+        ["linear", "minfer.linear.onednn:any", "no", "onednn"]
+    ]
+    assert ".triton" not in others
+
+
 def test_stages_list_the_parts_off_the_ladder():
     """Every part that can be swapped in by name, and no helper of a part."""
     table = run("stages").stdout
     shown = {line.split()[1] for line in table[table.index("off the ladder") :].splitlines() if "minfer." in line and ":" in line}
-    for part in ("policy.priority:policy", "policy.fair_share:policy", "preemption.swap:Swap", "blocks.prefix:PrefixBlocks"):
+    for part in ("policy.priority:policy", "policy.fair_share:policy", "preemption.swap:Swap"):
         assert f"minfer.{part}" in shown
     assert not any(part.startswith(("minfer.scheduler.base", "minfer.scheduler.queue", "minfer.executor.")) for part in shown)
     assert not shown & {part for stage in LADDER for part in stage.parts().values()}
+
+
+def test_a_helper_is_no_part(tmp_path, monkeypatch):
+    """A module's parts are what fits the slot by name of parameters, and is its own and public."""
+    source = "from math import floor\ndef mine(gate_up): ...\ndef helper(x): ...\ndef _hidden(gate_up): ...\nclass Gate: ...\n"
+    (tmp_path / "some_parts.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert parts_of("activation", "some_parts") == ["some_parts:mine"]
+    assert parts_of("blocks", "some_parts") == []
 
 
 def test_pull_prints_the_folder(tiny):

@@ -130,8 +130,19 @@ def test_half_read_prompts_do_not_evict_each_other():
         assert oracle().count_ties(prompt, tokens) == 0
 
 
+@pytest.mark.parametrize("mix", ["cpu", "cpu+swap"])
 @quick
-@given(texts=prompts(max_prompts=6), max_tokens=st.integers(1, 8), options=st.data())
+@given(texts=prompts(max_prompts=4, max_len=30), max_tokens=st.integers(1, 8), options=st.data())
+def test_cached_prefixes_where_rope_depends_on_the_prompt(mix, texts, max_tokens, options):
+    """Dynamic RoPE scaling rotates a long prompt by its own length: prompts of other lengths are not served its K/V."""
+    expected = ids_of(run(make_engine("chunked", checkpoint("dynamic"), max_model_len=64), texts, greedy(max_tokens)))
+    engine = make_engine(MIXES[mix], checkpoint("dynamic"), **options.draw(sizes(max(map(len, texts)) + max_tokens)))
+    for _ in range(2):
+        assert ids_of(run(engine, texts, greedy(max_tokens))) == expected
+
+
+@quick
+@given(texts=prompts(max_prompts=6, highest=5), max_tokens=st.integers(1, 8), options=st.data())
 def test_a_constant_hash_never_serves_another_prompt(texts, max_tokens, options):
     """Where every block hashes alike, the tokens and the parent that are compared on a hit keep the prompts apart."""
     with pytest.MonkeyPatch.context() as patch:

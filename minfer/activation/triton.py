@@ -2,6 +2,8 @@
 
 Layouts: gate_up [T, 2 I] with the gate in the first half of a row, contiguous rows; out [T, I].
 Grid: (T, ceil(I / TILE)). Each value is read once and written once; the plain version writes silu(gate) out in between.
+
+From: the fused gate|up projection of `model.py`. To: its down projection.
 """
 
 from __future__ import annotations

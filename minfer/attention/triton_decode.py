@@ -19,19 +19,19 @@ mixed batch take the PyTorch part.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 
 from minfer.attention.torch import prefill
-from minfer.errors import MinferError
 from minfer.parts import KV
 from minfer.types import Batch
+from minfer.write_kv.layout import strides
 
 needs = {"cuda", "triton"}
 
-TILE = 32  # keys in one step of the loop
 PROGRAMS = 256  # enough to fill the card; twice as many for small heads, whose programs are lighter
 LOG2E = 1.4426950408889634
 
@@ -48,7 +48,8 @@ def spread(blocks, stride, PIECES: tl.constexpr, TILE: tl.constexpr, ALIGN: tl.c
     return tl.multiple_of(tl.reshape(each, [TILE]), [ALIGN])
 
 
-@triton.jit
+# Sizes that change from step to step must not make Triton compile the kernel anew.
+@triton.jit(do_not_specialize=["num_splits", "table_row"])
 def decode(
     q, k_cache, v_cache, out, partial, lse, block_tables, context_lens, scale, num_splits, window,
     q_row, table_row, block_stride, token_stride, head_stride,
@@ -113,7 +114,7 @@ def decode(
         tl.store(out + place[:, None] * D + dim[None, :], values.to(out.dtype.element_ty), mask=q_mask)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_splits"])
 def merge(partial, lse, out, num_splits, D: tl.constexpr, DP: tl.constexpr, SP: tl.constexpr):
     head, row = tl.program_id(0), tl.program_id(1)
     place = (row * tl.num_programs(0) + head).to(tl.int64)
@@ -129,53 +130,51 @@ def merge(partial, lse, out, num_splits, D: tl.constexpr, DP: tl.constexpr, SP: 
     tl.store(out + place * D + dim, mean.to(out.dtype.element_ty), mask=in_head)
 
 
-def num_splits(num_rows: int, kv_heads: int, head_dim: int) -> int:
-    """Parts to cut each context into, from static sizes only."""
+class Shape(NamedTuple):
+    """How the work is cut: parts of each context, keys in one step of the loop, warps of a program."""
+
+    splits: int
+    tile: int
+    warps: int
+
+
+def shape(num_rows: int, kv_heads: int, head_dim: int) -> Shape:
+    """From static sizes only. Where programs are few, each must have more bytes in flight, so it takes larger tiles."""
     programs = PROGRAMS * (2 if head_dim <= 64 else 1)
-    return min(max(1, -(-programs // (num_rows * kv_heads))), 128)
+    splits = min(max(1, -(-programs // (num_rows * kv_heads))), 128)
+    return Shape(splits, 64, 4) if num_rows * kv_heads <= programs else Shape(splits, 32, 2)
 
 
-def pieces(block_size: int) -> int:
-    """Pages that a tile of TILE keys lies in, where it starts at a multiple of TILE; each token by itself where they do not fit."""
-    fits = TILE % block_size == 0 or block_size % TILE == 0
-    return max(TILE // block_size, 1) if fits else TILE
+def pieces(tile: int, block_size: int) -> int:
+    """Pages that a tile lies in, where it starts at a multiple of its size; each token by itself where they do not fit."""
+    fits = tile % block_size == 0 or block_size % tile == 0
+    return max(tile // block_size, 1) if fits else tile
 
 
-def strides(kv: KV) -> tuple[int, int, int]:
-    """Elements from block to block, token to token and head to head of both caches.
-
-    Raises:
-        MinferError: K and V do not lie alike, or the values of a head are not neighbours.
-    """
-    k, v = kv
-    if k.stride() != v.stride() or k.stride(3) != 1:
-        raise MinferError(
-            f"K and V have the strides {k.stride()} and {v.stride()}; the Triton kernels need the same for both, and 1 as the last: "
-            "make them as slices of one tensor, as minfer.executor.kv_cache does"
-        )
-    return k.stride()[:3]
-
-
-def decode_attention(
-    q: torch.Tensor, kv: KV, block_tables: torch.Tensor, context_lens: torch.Tensor, scale: float, window: int | None, out: torch.Tensor
-) -> torch.Tensor:
-    """q [B, Hq, D] over the rows' pages, into the contiguous out [B, Hq, D], which is returned; no context gives zeros."""
-    (B, Hq, D), (_, block_size, Hkv, _) = q.shape, kv[0].shape
-    splits = num_splits(B, Hkv, D)
-    partial = torch.empty(B, Hq, splits, D, dtype=torch.float32, device=q.device) if splits > 1 else out
-    lse = torch.empty(B, Hq, splits, dtype=torch.float32, device=q.device) if splits > 1 else out
-    group, padded = Hq // Hkv, triton.next_power_of_2(D)
+def decode_attention(q: torch.Tensor, kv: KV, batch: Batch, num_rows: int, scale: float, window: int | None, out: torch.Tensor) -> None:
+    """The first num_rows rows of q [.., Hq, D], one query a sequence, into those of the contiguous `out`; no context gives zeros."""
+    (_, Hq, D), (_, block_size, Hkv, _) = q.shape, kv[0].shape
+    splits, tile, warps = shape(num_rows, Hkv, D)
+    partial = lse = out
+    if splits > 1:
+        partial = torch.empty(num_rows, Hq, splits, D, dtype=torch.float32, device=q.device)
+        lse = torch.empty(num_rows, Hq, splits, dtype=torch.float32, device=q.device)
+    group, padded = Hq // Hkv, padded_head(D)
     block_stride, token_stride, head_stride = strides(kv)
-    decode[(Hkv, B, splits)](
-        q, *kv, out, partial, lse, block_tables, context_lens, scale * LOG2E, splits, window or 0,
-        q.stride(0), block_tables.stride(0), block_stride, token_stride, head_stride,
+    decode[(Hkv, num_rows, splits)](
+        q, *kv, out, partial, lse, batch.block_tables, batch.context_lens, scale * LOG2E, splits, window or 0,
+        q.stride(0), batch.block_tables.stride(0), block_stride, token_stride, head_stride,
         G=group, GP=max(16, triton.next_power_of_2(group)), D=D, DP=padded,
-        BLOCK=block_size, TILE=TILE, PIECES=pieces(block_size), ALIGN=math.gcd(16, block_stride),
-        SPLIT=splits > 1, WINDOW=window is not None, num_warps=2, num_stages=stages(padded * q.element_size()),
+        BLOCK=block_size, TILE=tile, PIECES=pieces(tile, block_size), ALIGN=math.gcd(16, block_stride),
+        SPLIT=splits > 1, WINDOW=window is not None, num_warps=warps, num_stages=stages(padded * q.element_size()),
     )  # fmt: skip
     if splits > 1:
-        merge[(Hq, B)](partial, lse, out, splits, D=D, DP=padded, SP=triton.next_power_of_2(splits), num_warps=4)
-    return out
+        merge[(Hq, num_rows)](partial, lse, out, splits, D=D, DP=padded, SP=triton.next_power_of_2(splits), num_warps=4)
+
+
+def padded_head(head_dim: int) -> int:
+    """A head as the matrix units take it: a power of two, and 16 at least."""
+    return max(16, triton.next_power_of_2(head_dim))
 
 
 def stages(row_bytes: int) -> int:
@@ -188,7 +187,7 @@ def attention(q: torch.Tensor, kv: KV, batch: Batch, scale: float, window: int |
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     first = batch.num_decode
     if first:
-        decode_attention(q[:first], kv, batch.block_tables[:first], batch.context_lens[:first], scale, window, out[:first])
+        decode_attention(q, kv, batch, first, scale, window, out)
     for row in range(batch.num_decode, batch.num_seqs):
         last = first + batch.query_lens[row]
         out[first:last] = prefill(q[first:last], kv, batch.block_tables[row], batch.contexts[row], scale, window)

@@ -1,9 +1,12 @@
 """Attention in Triton for every batch: decode rows as in `triton_decode`, prefill chunks by flash attention over their pages.
 
 Layouts of `prefill`
-    q, out        [T, Hq, D]         chunk b owns rows query_start[b] .. query_start[b + 1], the last ones of its context
-    keys, values  [P, Hkv, DP]       the chunks' pages, copied one sequence after another by `gather`; heads filled up to DP with
-                                     zeros, and each sequence to a multiple of PAD rows, so that no tile crosses into the next one
+    q, out  [T, Hq, D]        sequence b owns rows query_start[b] .. query_start[b + 1], the last ones of its context
+    copy    [2 P, Hkv, DP]    the chunks' pages, copied one sequence after another by `gather`: P rows of keys, then P of values;
+                              heads are filled up to DP with zeros, and each sequence to a multiple of PAD rows, so that no tile
+                              crosses into the next sequence
+
+The kernels take the sequences from `first` on, of which those before `first + chunks` are theirs.
 
 Grid of `gather`: (tiles of the longest context, Hkv, B). Grid of `prefill`: (Hq, tiles of the longest chunk, B), the last tiles
 first, since they see the most keys. A program keeps QUERIES rows of one head and runs over the keys they see. Only the tiles on the
@@ -27,32 +30,35 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from minfer.attention.triton_decode import LOG2E, decode_attention, strides
+from minfer.attention.triton_decode import LOG2E, decode_attention, padded_head
 from minfer.parts import KV
 from minfer.types import Batch
+from minfer.write_kv.layout import strides
 
 needs = {"cuda", "triton"}
 
-PAD = 128  # a multiple of every tile's keys
+PAD = 128  # a multiple of TOKENS and of every tile's keys
+TOKENS = 64  # that a program of `gather` copies
 MAX_ROWS = 1 << 16  # rows copied at once, which bounds their memory; chunks beyond that wait for the next launch
 
 
 @triton.jit
-def first_row(context_lens, chunk, PAD: tl.constexpr):
-    """The row of `keys` where a chunk begins: the chunks before it, each filled up to a multiple of PAD."""
+def begin_of(context_lens, first, chunk, PAD: tl.constexpr):
+    """The row of `copy` where a chunk's keys begin: the chunks before it, each filled up to a multiple of PAD."""
     row = 0
-    for start in range(0, chunk, 128):
+    for start in range(first, chunk, 128):
         before = start + tl.arange(0, 128)
         row += tl.sum(tl.cdiv(tl.load(context_lens + before, mask=before < chunk, other=0), PAD) * PAD, 0)
     return row
 
 
-@triton.jit
+# Sizes that change from step to step must not make Triton compile the kernels anew.
+@triton.jit(do_not_specialize=["first", "rows", "table_row"])
 def gather(
-    k_cache, v_cache, keys, values, block_tables, context_lens, table_row, block_stride, token_stride, head_stride,
+    k_cache, v_cache, copy, block_tables, context_lens, first, rows, table_row, block_stride, token_stride, head_stride,
     D: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr, TOKENS: tl.constexpr, PAD: tl.constexpr,
 ):  # fmt: skip
-    tile, head, chunk = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    tile, head, chunk = tl.program_id(0), tl.program_id(1), first + tl.program_id(2)
     context = tl.load(context_lens + chunk)
     if tile * TOKENS < tl.cdiv(context, PAD) * PAD:
         token, dim = tile * TOKENS + tl.arange(0, TOKENS), tl.arange(0, DP)
@@ -60,34 +66,35 @@ def gather(
         table = block_tables + chunk.to(tl.int64) * table_row
         blocks = tl.load(table + token // BLOCK, mask=ok, other=0).to(tl.int64)
         at = (blocks * block_stride + (token % BLOCK) * token_stride + head * head_stride)[:, None] + dim[None, :]
-        row = (first_row(context_lens, chunk, PAD) + token).to(tl.int64)
-        to = (row * (tl.num_programs(1) * DP) + head * DP)[:, None] + dim[None, :]
+        row = (begin_of(context_lens, first, chunk, PAD) + token).to(tl.int64)
+        width = tl.num_programs(1) * DP
+        to = copy + (row * width + head * DP)[:, None] + dim[None, :]
         mask = ok[:, None]
         if D < DP:
             mask = mask & (dim < D)[None, :]
-        tl.store(keys + to, tl.load(k_cache + at, mask=mask, other=0.0))
-        tl.store(values + to, tl.load(v_cache + at, mask=mask, other=0.0))
+        tl.store(to, tl.load(k_cache + at, mask=mask, other=0.0))
+        tl.store(to + rows.to(tl.int64) * width, tl.load(v_cache + at, mask=mask, other=0.0))
 
 
 @triton.jit
-def fetch(source, row, column, width, KEYS: tl.constexpr, DP: tl.constexpr, ENGINE: tl.constexpr):
+def fetch(copy, row, column, width, KEYS: tl.constexpr, DP: tl.constexpr, ENGINE: tl.constexpr):
     """KEYS rows of one head from `row` on, [KEYS, DP]: by the copy engine from a descriptor, else by plain loads."""
     if ENGINE:
-        tile = source.load([row, column])
+        tile = copy.load([row, column])
     else:
         rows = (row + tl.arange(0, KEYS)).to(tl.int64)
-        tile = tl.load(source + (rows * width + column)[:, None] + tl.arange(0, DP)[None, :])
+        tile = tl.load(copy + (rows * width + column)[:, None] + tl.arange(0, DP)[None, :])
     return tile
 
 
 @triton.jit
 def attend(
-    queries, keys, values, start, row, column, width, position, window, scale, best, total, result,
+    queries, copy, start, key_row, value_row, column, width, position, window, scale, best, total, result,
     KEYS: tl.constexpr, DP: tl.constexpr, MASK: tl.constexpr, WINDOW: tl.constexpr, ENGINE: tl.constexpr,
 ):  # fmt: skip
-    """One tile of the online softmax, in base 2: the keys from position `start` on, of which row by row some may be masked."""
-    k = fetch(keys, row + start, column, width, KEYS, DP, ENGINE)
-    v = fetch(values, row + start, column, width, KEYS, DP, ENGINE)
+    """One tile of the online softmax, in base 2: the keys from position `start` on. MASK: not all queries see all of them."""
+    k = fetch(copy, key_row + start, column, width, KEYS, DP, ENGINE)
+    v = fetch(copy, value_row + start, column, width, KEYS, DP, ENGINE)
     scores = tl.dot(queries, tl.trans(k), input_precision="ieee")
     if MASK:
         key = start + tl.arange(0, KEYS)[None, :]
@@ -98,7 +105,7 @@ def attend(
     better = tl.maximum(best, tl.max(scores, 1) * scale)
     top = better
     if WINDOW:
-        top = tl.where(better == float("-inf"), 0.0, better)  # a row of the tile has not come to its first key yet
+        top = tl.where(better == float("-inf"), 0.0, better)  # a query whose first key is in a later tile
     weights = tl.exp2(scores * scale - top[:, None])
     fade = tl.exp2(best - top)
     total = total * fade + tl.sum(weights, 1)
@@ -106,18 +113,19 @@ def attend(
     return better, total, result
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first", "rows"])
 def prefill(
-    q, keys, values, out, query_start, context_lens, scale, window, q_row,
+    q, copy, out, query_start, context_lens, first, rows, scale, window, q_row,
     Hq: tl.constexpr, Hkv: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
     PAD: tl.constexpr, WINDOW: tl.constexpr, ENGINE: tl.constexpr,
 ):  # fmt: skip
-    head, chunk = tl.program_id(0), tl.program_id(2)
+    head, chunk = tl.program_id(0), first + tl.program_id(2)
     tile = tl.num_programs(1) - 1 - tl.program_id(1)
     query_0 = tl.load(query_start + chunk)
     num_queries = tl.load(query_start + chunk + 1) - query_0
     if tile * QUERIES < num_queries:
-        context, row = tl.load(context_lens + chunk), first_row(context_lens, chunk, PAD)
+        context, key_row = tl.load(context_lens + chunk), begin_of(context_lens, first, chunk, PAD)
+        value_row = rows + key_row
         width, column = Hkv * DP, (head // (Hq // Hkv)) * DP
         query, dim = tile * QUERIES + tl.arange(0, QUERIES), tl.arange(0, DP)
         position = context - num_queries + query
@@ -125,29 +133,29 @@ def prefill(
         mask = (query < num_queries)[:, None] & (dim < D)[None, :]
         queries = tl.load(q + token * q_row + head * D + dim[None, :], mask=mask, other=0.0)
 
-        first = context - num_queries + tile * QUERIES  # position of the tile's first query
-        end = tl.minimum(first + QUERIES, context)
+        oldest = context - num_queries + tile * QUERIES  # position of the tile's first query
+        end = tl.minimum(oldest + QUERIES, context)
         best = tl.full([QUERIES], float("-inf"), tl.float32)
         total = tl.zeros([QUERIES], tl.float32)
         result = tl.zeros([QUERIES, DP], tl.float32)
         free = 0  # from here on no window hides a key; up to `diagonal` all queries see all keys
         if WINDOW:
-            begin = tl.maximum(first - window + 1, 0) // KEYS * KEYS
+            begin = tl.maximum(oldest - window + 1, 0) // KEYS * KEYS
             free = tl.minimum(tl.cdiv(tl.maximum(end - window, 0), KEYS) * KEYS, end)
             for start in range(begin, free, KEYS):
                 best, total, result = attend(
-                    queries, keys, values, start, row, column, width, position, window, scale, best, total, result,
+                    queries, copy, start, key_row, value_row, column, width, position, window, scale, best, total, result,
                     KEYS, DP, True, WINDOW, ENGINE,
                 )  # fmt: skip
-        diagonal = tl.maximum((first + 1) // KEYS * KEYS, free)
+        diagonal = tl.maximum((oldest + 1) // KEYS * KEYS, free)
         for start in range(free, diagonal, KEYS):
             best, total, result = attend(
-                queries, keys, values, start, row, column, width, position, window, scale, best, total, result,
+                queries, copy, start, key_row, value_row, column, width, position, window, scale, best, total, result,
                 KEYS, DP, False, WINDOW, ENGINE,
             )  # fmt: skip
         for start in range(diagonal, end, KEYS):
             best, total, result = attend(
-                queries, keys, values, start, row, column, width, position, window, scale, best, total, result,
+                queries, copy, start, key_row, value_row, column, width, position, window, scale, best, total, result,
                 KEYS, DP, True, WINDOW, ENGINE,
             )  # fmt: skip
         result = result / tl.where(total > 0, total, 1.0)[:, None]  # a window hides all keys of the rows beyond the chunk
@@ -178,12 +186,57 @@ class Tiles(NamedTuple):
     stages: int
 
 
-def tiles(max_query: int, row_bytes: int, shared_memory: int) -> Tiles:
-    """row_bytes: of one head. Large tiles pay in long prompts; narrow ones are what fits with large heads or float32."""
-    queries, keys, warps = (128, 128, 8) if max_query >= 4096 else (64, 64, 4)
-    if row_bytes > 256:
-        queries, keys, warps = 32, 32, 4
-    stages = (shared_memory // row_bytes - queries) // (2 * keys)
-    if stages < 2 and keys > 32:
-        return tiles(min(max_query, 4095), 2 * row_bytes, shared_memory)
-    return Tiles(queries, keys, warps, max(1, min(3, stages)))
+def tiles(max_query: int, row_bytes: int, shared_memory: int, tensor_cores: bool) -> Tiles:
+    """The largest tiles that fit twice. row_bytes: of one head. The largest pay in long prompts only."""
+    sizes = ((128, 128, 8), (64, 64, 4), (32, 32, 4))
+    largest = 2 if not tensor_cores else 1 if max_query < 4096 else 0
+    for queries, keys, warps in sizes[largest:]:
+        stages = min(3, (shared_memory // row_bytes - queries) // (2 * keys))
+        if stages > 1:
+            return Tiles(queries, keys, warps, stages)
+    return Tiles(32, 32, 4, 1)
+
+
+def launches(contexts: list[int], begin: int, limit: int) -> Iterator[tuple[int, int, int]]:
+    """Neighbours from `begin` on whose copies together stay within `limit` rows, a longer one alone → (first, last + 1, rows)."""
+    first, rows = begin, 0
+    for chunk in range(begin, len(contexts)):
+        padded = -(-contexts[chunk] // PAD) * PAD
+        if chunk > first and rows + padded > limit:
+            yield first, chunk, rows
+            first, rows = chunk, 0
+        rows += padded
+    yield first, len(contexts), rows
+
+
+def prefill_attention(q: torch.Tensor, kv: KV, batch: Batch, begin: int, scale: float, window: int | None, out: torch.Tensor) -> None:
+    """The batch's sequences from `begin` on: their rows of q [T, Hq, D] over their pages, into those of the contiguous `out`."""
+    (_, Hq, D), (_, block_size, Hkv, _) = q.shape, kv[0].shape
+    padded = padded_head(D)
+    limits = card(q.device)
+    block_tables, context_lens = batch.block_tables, batch.context_lens
+    for first, last, rows in launches(batch.contexts, begin, MAX_ROWS):
+        copy = torch.empty(2 * rows, Hkv * padded, dtype=q.dtype, device=q.device)
+        gather[(triton.cdiv(max(batch.contexts[first:last]), TOKENS), Hkv, last - first)](
+            *kv, copy, block_tables, context_lens, first, rows, block_tables.stride(0), *strides(kv),
+            D=D, DP=padded, BLOCK=block_size, TOKENS=TOKENS, PAD=PAD, num_warps=4,
+        )  # fmt: skip
+        longest = max(batch.query_lens[first:last])
+        size = tiles(longest, padded * q.element_size(), limits.shared_memory, q.dtype != torch.float32)
+        if limits.has_copy_engine:
+            copy = TensorDescriptor.from_tensor(copy, [size.keys, padded])
+        prefill[(Hq, triton.cdiv(longest, size.queries), last - first)](
+            q, copy, out, batch.query_start, context_lens, first, rows, scale * LOG2E, window or 0, q.stride(0),
+            Hq=Hq, Hkv=Hkv, D=D, DP=padded, QUERIES=size.queries, KEYS=size.keys, PAD=PAD,
+            WINDOW=window is not None, ENGINE=limits.has_copy_engine, num_warps=size.warps, num_stages=size.stages,
+        )  # fmt: skip
+
+
+def attention(q: torch.Tensor, kv: KV, batch: Batch, scale: float, window: int | None) -> torch.Tensor:
+    """See `minfer.parts.Attention`. q's heads lie side by side: its strides are (anything, D, 1)."""
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    if batch.num_decode:
+        decode_attention(q, kv, batch, batch.num_decode, scale, window, out)
+    if batch.num_decode < batch.num_seqs:
+        prefill_attention(q, kv, batch, batch.num_decode, scale, window, out)
+    return out

@@ -95,7 +95,7 @@ def runnable(device: str = "auto") -> tuple[list[Stage], dict[str, str]]:
     """The stages to compare here, and by name why the others cannot run. On a CPU, the mix made for it is one of them."""
     on_cpu = best_stage(device)[0] is CPU
     wanted = [*LADDER, CPU] if on_cpu else list(LADDER)
-    reasons = {stage.name: why_not(stage) for stage in wanted}
+    reasons = {stage.name: why_not(stage, device) for stage in wanted}
     return [stage for stage in wanted if reasons[stage.name] is None], {name: why for name, why in reasons.items() if why}
 
 

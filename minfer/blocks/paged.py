@@ -58,6 +58,8 @@ class PagedBlocks:
         table = seq.block_table
         first = seq.num_computed // self.block_size
         shared = first < len(table) and self.refs[table[first]] > 1
+        if not shared and num_tokens <= len(table) * self.block_size:
+            return True
         new = max(self._blocks_for(num_tokens) - len(table), 0)
         if new + shared and new + shared + keep > len(self._free):
             return False

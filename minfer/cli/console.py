@@ -15,6 +15,7 @@ from rich import box
 from rich.console import Console
 from rich.logging import RichHandler
 from rich.table import Table
+from rich.text import Text
 
 PIPE_WIDTH = 160  # columns where the output is no terminal: wide enough that tables do not fold
 
@@ -40,13 +41,15 @@ def print_json(content: object) -> None:
 
 def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], numbers: Iterable[str] = ()) -> None:
     """A table on stdout; the columns in `numbers` are aligned to the right. None is shown as a dash."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     numbers = set(numbers)
     for column in columns:
         table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*("–" if cell is None else str(cell) for cell in row))
-    out().print(table, markup=False)
+        table.add_row(*(Text("–" if cell is None else str(cell)) for cell in row))
+    console = out()
+    console.print(title, style="bold", markup=False)
+    console.print(table)
 
 
 def log_from(level: int) -> None:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from minfer.cli.console import print_json, print_table
-from minfer.stages import STAGES
+from minfer.stages import LADDER, STAGES
 
 SHARED = "base"  # the module of a slot's folder that holds what its parts share
 
@@ -24,16 +25,35 @@ def stages(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     if as_json:
         print_json({"stages": rows})
         return
+    from minfer.resolve import NEEDS
+
+    others = off_ladder()
     print_table(
         "Stages: each is the one before with one part swapped",
-        ["stage", "swaps", "part", "runs here", "why not"],
-        [[row["name"], row["swaps"], row["part"], "yes" if row["runs_here"] else "no", row["why_not"]] for row in rows],
+        ["stage", "swaps", "part", "runs here", "lacks"],
+        [[row["name"], row["swaps"], row["part"], *runs_here(STAGES[row["name"]].parts().values())] for row in rows],
     )
     print_table(
         "Parts off the ladder: minfer generate --swap SLOT=PART",
-        ["slot", "part", "runs here", "why not"],
-        [[slot, part, "no" if lacking else "yes", lacking or None] for slot, part, lacking in off_ladder()],
+        ["slot", "part", "runs here", "lacks"],
+        [[slot, part, *runs_here([part])] for slot, part in others],
     )
+    lacking = needs_of([*(part for stage in STAGES.values() for part in stage.parts().values()), *(part for _, part in others)])
+    for need in lacking:
+        typer.echo(f"{need}: {NEEDS[need]}")
+
+
+def needs_of(parts: Iterable[str]) -> list[str]:
+    """What these parts need and this machine lacks."""
+    from minfer.resolve import missing
+
+    return sorted({need for part in parts for need in missing(part)})
+
+
+def runs_here(parts: Iterable[str]) -> tuple[str, str | None]:
+    """(yes or no, what is lacking) for the table."""
+    lacking = needs_of(parts)
+    return ("no", ", ".join(lacking)) if lacking else ("yes", None)
 
 
 def describe_stages() -> list[dict]:
@@ -58,25 +78,23 @@ def describe_stages() -> list[dict]:
     return rows
 
 
-def off_ladder() -> list[tuple[str, str, str]]:
-    """(slot, part, what the machine lacks for it) of every part in a slot's folder that no stage of the ladder uses."""
+def off_ladder() -> list[tuple[str, str]]:
+    """(slot, part) of every part in a slot's folder that no stage of the ladder uses.
+
+    A module that needs what this machine lacks is not imported; whatever is in it, it is listed once, as module:any.
+    """
     import minfer
     from minfer.parts import SLOTS
-    from minfer.resolve import NEEDS, missing
-    from minfer.stages import LADDER
 
     used = {part for stage in LADDER for part in stage.parts().values()}
     found = []
     for slot in SLOTS:
-        for path in sorted((Path(minfer.__file__).parent / slot).glob("[!_]*.py")):
-            module = f"minfer.{slot}.{path.stem}"
-            if path.stem == SHARED:
-                continue
-            lacking = missing(f"{module}:any")
-            if not lacking:
-                found += [(slot, part, "") for part in parts_of(slot, module) if part not in used]
+        paths = sorted((Path(minfer.__file__).parent / slot).glob("[!_]*.py"))
+        for module in (f"minfer.{slot}.{path.stem}" for path in paths if path.stem != SHARED):
+            if not needs_of([f"{module}:any"]):
+                found += [(slot, part) for part in parts_of(slot, module) if part not in used]
             elif not any(part.startswith(f"{module}:") for part in used):
-                found.append((slot, module, "; ".join(NEEDS[need] for need in lacking)))  # not imported, so only its name is known
+                found.append((slot, f"{module}:any"))
     return found
 
 

@@ -6,6 +6,8 @@ Layouts
 
 Grid: (T,), one program a row. The row stays in registers between the sum and the norm, so the kernel reads x and residual once
 and writes r and y once: 4 T H values, nothing else. The plain version passes over the row six times.
+
+From: the embedding, or the o and down projections of `model.py`. To: the next projection, and the residual to the next norm.
 """
 
 from __future__ import annotations
@@ -21,21 +23,20 @@ needs = {"cuda", "triton"}
 def kernel(x, residual, y, weight, eps, x_row, residual_row, H: tl.constexpr, HP: tl.constexpr, ADD: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, HP)
-    ok = column < H
-    r = tl.load(x + row * x_row + column, mask=ok, other=0.0).to(tl.float32)
+    ok = None if H == HP else column < H
+    zero = None if H == HP else 0.0
+    r = tl.load(x + row * x_row + column, mask=ok, other=zero).to(tl.float32)
     if ADD:
-        r += tl.load(residual + row * residual_row + column, mask=ok, other=0.0).to(tl.float32)
+        r += tl.load(residual + row * residual_row + column, mask=ok, other=zero).to(tl.float32)
         r = r.to(residual.dtype.element_ty)
         tl.store(residual + row * residual_row + column, r, mask=ok)
         r = r.to(tl.float32)
     scale = tl.rsqrt(tl.sum(r * r, 0) / H + eps)
     normed = (r * scale).to(y.dtype.element_ty).to(tl.float32)  # rounded before the weight, as transformers does
-    tl.store(y + row * H + column, (normed * tl.load(weight + column, mask=ok, other=0.0).to(tl.float32)), mask=ok)
+    tl.store(y + row * H + column, normed * tl.load(weight + column, mask=ok, other=zero).to(tl.float32), mask=ok)
 
 
-def add_rms_norm(
-    x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor, eps: float
-) -> tuple[torch.Tensor, torch.Tensor]:
+def add_rms_norm(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
     """See `minfer.parts.Norm`. Writes the sum into `residual`."""
     T, H = x.shape
     summed = x if residual is None else residual

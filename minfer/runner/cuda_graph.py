@@ -15,12 +15,18 @@ From: the inputs' Batch. To: the executor's Pending, as tensors still on the dev
 
 from __future__ import annotations
 
+import functools
 import logging
+import sys
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from rich.console import Console
+from rich.progress import track
 
+from minfer.errors import MinferError
 from minfer.runner.eager import EagerRunner
 from minfer.runner.static_batch import StaticBatch
 from minfer.types import Batch, StepResult
@@ -42,8 +48,12 @@ GREEDY = Mode(True, True, False)
 class Recorded(NamedTuple):
     """A graph, and where it leaves its result: next ids [bucket] or logits [bucket, V]."""
 
-    graph: torch.cuda.CUDAGraph | None
+    graph: torch.cuda.CUDAGraph
     result: torch.Tensor
+
+    def replay(self) -> torch.Tensor:
+        self.graph.replay()
+        return self.result
 
 
 def buckets(max_num_seqs: int) -> list[int]:
@@ -58,18 +68,32 @@ class CudaGraphRunner(EagerRunner):
         super().__init__(model, kv, inputs, sample, config)
         self.on_gpu = config.device.type == "cuda"
         self.buckets = sorted(config.graph_sizes or buckets(config.max_num_seqs))
+        if self.buckets[0] < 1:
+            raise MinferError(
+                f"graph_sizes={config.graph_sizes} must be numbers of rows, at least 1; leave it out for the runner's choice"
+            )
         self.static = StaticBatch(config, kv[0][0].shape[1] if kv else config.block_size, self.buckets[-1])
         self.pool = None  # all graphs share their memory: only one runs at a time
+        self.stream = torch.cuda.Stream() if self.on_gpu else None  # to record on; one, since each holds a workspace of cuBLAS
         self.recorded: dict[tuple[int, Mode], Recorded] = {}
 
     def warm_up(self) -> None:
         """Record the greedy graphs, the largest first, so that the others fit into its memory."""
         if not self.on_gpu:
             return
-        start = time.monotonic()
-        for bucket in reversed(self.buckets):
+        start, before = time.monotonic(), torch.cuda.memory_reserved()
+        console = Console(stderr=True)
+        for bucket in track(
+            self.buckets[::-1], "recording decode steps", console=console, transient=True, disable=not sys.stderr.isatty()
+        ):
             self._record(bucket, GREEDY)
-        log.info("recorded %d CUDA graphs in %.1f s: rows %s", len(self.buckets), time.monotonic() - start, self.buckets)
+        log.info(
+            "recorded %d decode steps as CUDA graphs in %.1f s, %.0f MiB: %s rows",
+            len(self.buckets),
+            time.monotonic() - start,
+            (torch.cuda.memory_reserved() - before) / 2**20,
+            ", ".join(map(str, self.buckets)),
+        )
 
     @torch.inference_mode()
     def run(self, batch: Batch) -> StepResult:
@@ -80,18 +104,18 @@ class CudaGraphRunner(EagerRunner):
         sampling = batch.sampling
         eager = bool(sampling.edits) or batch.num_logprobs >= 0
         mode = Mode(False, False, False) if eager else Mode(True, sampling.all_greedy, sampling.any_filter)
+        replay = self._prepare(bucket, mode)
         self.static.fill(batch, bucket)
-        result = self._replay(bucket, mode)[:rows]
+        result = replay()[:rows]
         if not eager:
             return StepResult(result.clone())  # the next step writes over the static result
         return self._sample(result, batch)
 
-    def _replay(self, bucket: int, mode: Mode) -> torch.Tensor:
+    def _prepare(self, bucket: int, mode: Mode) -> Callable[[], torch.Tensor]:
+        """What runs the step on the rows that are then in the static buffers."""
         if not self.on_gpu:
-            return self._step(bucket, mode)
-        recorded = self.recorded.get((bucket, mode)) or self._record(bucket, mode)
-        recorded.graph.replay()
-        return recorded.result
+            return functools.partial(self._step, bucket, mode)
+        return (self.recorded.get((bucket, mode)) or self._record(bucket, mode)).replay
 
     def _step(self, bucket: int, mode: Mode) -> torch.Tensor:
         """What is recorded: the next ids of a bucket of rows, or their logits."""
@@ -105,14 +129,14 @@ class CudaGraphRunner(EagerRunner):
 
     @torch.inference_mode()
     def _record(self, bucket: int, mode: Mode) -> Recorded:
-        """Run the step once to compile its kernels, then record it."""
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        """Run the step once to compile its kernels, then record it; on padding rows, so that no sequence moves on by it."""
+        self.static.clear()
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
             self._step(bucket, mode)
-        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.current_stream().wait_stream(self.stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool, stream=stream):
+        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
             result = self._step(bucket, mode)
         self.pool = self.pool or graph.pool()
         self.recorded[bucket, mode] = Recorded(graph, result)

@@ -41,17 +41,20 @@ def apply_filters(d: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor, min
 
 
 def _sorted_head(d: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The `width` smallest distances of each row, ascending, and their token ids."""
-    if width < d.shape[1]:
-        return d.topk(width, dim=-1, largest=False)
-    return torch.sort(d, dim=-1, stable=True)
+    """The `width` smallest distances of each row, ascending, of equal ones the lowest id first, and their token ids."""
+    if width == d.shape[1]:
+        return torch.sort(d, dim=-1, stable=True)
+    ids = d.topk(width, dim=-1, largest=False).indices.sort(dim=-1).values  # topk takes equal ones in any order
+    nearest, order = torch.sort(d.gather(1, ids), dim=-1, stable=True)
+    return nearest, ids.gather(1, order)
 
 
 def _keep(
     nearest: torch.Tensor, mass: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor, vocab_size: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which of the nearest tokens [S, W] stay, and per row whether the tokens beyond them are sure to go.
+    """Which of the nearest tokens [S, W] stay, and per row whether that is what all V would have given.
 
+    It is not where a token that stays is as near as the last one: others beyond may be as near, and of equals the lowest ids stay.
     mass [S, 1] is the row's whole exp(-d); top_k and top_p [S, 1].
     """
     width = nearest.shape[1]
@@ -62,4 +65,5 @@ def _keep(
     before = weight.cumsum(-1) - weight  # the mass of the likelier tokens: a token stays while it is below top_p
     keep = in_k & ((before < top_p * total) | (top_p >= 1) | (rank == 0))
     known_total = (top_k <= width) | (top_k >= vocab_size)
-    return keep, known_total[:, 0] & ~keep[:, -1]
+    at_edge = keep & (nearest == nearest[:, -1:]) & nearest.isfinite()
+    return keep, known_total[:, 0] & ~at_edge.any(-1)

@@ -72,11 +72,12 @@ class BaseScheduler:
         sample = score = 0
         for work in plan.work:
             seq = self.live.get(work.seq_id)
-            num_scores = len(work.score_ids or ())
+            num_scores = len(work.score_ids) if work.score_ids else 0
             if seq is not None:
                 if num_scores:
                     keep_scores(seq, work, sampled.prompt_logprobs[score : score + num_scores])
-                self._release_children(seq)
+                if self._waits_for:
+                    self._release_children(seq)
                 if work.samples:
                     self._append(seq, sampled, sample)
                     moved.append(seq)
@@ -134,19 +135,20 @@ class BaseScheduler:
 
     def _work(self, seq: Sequence, num_new: int) -> Work:
         """Plan the next num_new tokens of a sequence, and count them as computed."""
-        start, end = seq.num_computed, seq.num_computed + num_new
-        samples = end == seq.num_tokens + seq.num_pending
-        work = Work(
-            seq_id=seq.seq_id,
-            row=seq.row,
-            start=start,
-            num_new=num_new,
-            token_ids=seq.token_ids[start:end],
-            new_blocks=seq.block_table[seq.num_sent_blocks :],
-            samples=samples,
-            sampling=seq.sampling,
-            history=seq.token_ids[:] if samples and seq.sampling.params.needs_history else None,
-            score_ids=tokens_to_score(seq, start, end),
+        start, token_ids = seq.num_computed, seq.token_ids
+        end = start + num_new
+        samples = end == len(token_ids) + seq.num_pending
+        work = Work(  # by position: hundreds are built every step
+            seq.seq_id,
+            seq.row,
+            start,
+            num_new,
+            token_ids[start:end],
+            seq.block_table[seq.num_sent_blocks :],
+            samples,
+            seq.sampling,
+            token_ids[:] if samples and seq.sampling.params.needs_history else None,
+            tokens_to_score(seq, start, end) if seq.sampling.params.prompt_logprobs is not None else None,
         )
         seq.num_sent_blocks = len(seq.block_table)
         seq.num_computed = end

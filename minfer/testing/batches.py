@@ -12,14 +12,26 @@ from minfer.types import Batch, SamplingTensors
 LAYOUTS = ("contiguous", "k and v of a block side by side", "heads before tokens")
 
 
-def make_cache(num_blocks: int, block_size: int, kv_heads: int, head_dim: int, dtype: torch.dtype, layout: str = "contiguous") -> KV:
+def make_cache(
+    num_blocks: int,
+    block_size: int,
+    kv_heads: int,
+    head_dim: int,
+    dtype: torch.dtype,
+    layout: str = "contiguous",
+    device: str = "cpu",
+) -> KV:
     """One layer's K and V, [num_blocks, block_size, kv_heads, head_dim] each, full of NaN: reading too much shows."""
+
+    def full(*shape: int) -> torch.Tensor:
+        return torch.full((*shape, head_dim), float("nan"), dtype=dtype, device=device)
+
     if layout == "contiguous":
-        both = torch.full((2, num_blocks, block_size, kv_heads, head_dim), float("nan"), dtype=dtype)
+        both = full(2, num_blocks, block_size, kv_heads)
     elif layout == "k and v of a block side by side":
-        both = torch.full((num_blocks, 2, block_size, kv_heads, head_dim), float("nan"), dtype=dtype).transpose(0, 1)
+        both = full(num_blocks, 2, block_size, kv_heads).transpose(0, 1)
     else:
-        both = torch.full((2, num_blocks, kv_heads, block_size, head_dim), float("nan"), dtype=dtype).transpose(2, 3)
+        both = full(2, num_blocks, kv_heads, block_size).transpose(2, 3)
     return both[0], both[1]
 
 

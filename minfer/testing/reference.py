@@ -6,26 +6,45 @@ their inputs, but for `write_kv`, which fills the cache.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from minfer.parts import KV
+from minfer.testing.properties import Differs, expect
 from minfer.types import Batch
 
 # Largest error, relative to the largest value of the reference, that rounding in this dtype may explain.
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 2e-6, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
-def assert_close(actual: torch.Tensor, expected: torch.Tensor, slack: float = 1.0) -> None:
-    """Fail where `actual` is further from the float64 `expected` than TOLERANCES (times `slack`) allows, or is not finite."""
-    assert actual.shape == expected.shape, f"shape {tuple(actual.shape)}, expected {tuple(expected.shape)}"
+def assert_close(
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    slack: float = 1.0,
+    place: Callable[[tuple[int, ...]], str] = str,
+) -> None:
+    """Fail where `actual` is further from the float64 `expected` than TOLERANCES (times `slack`) allows, or is not finite.
+
+    place: from the index of an element to how the message calls it.
+
+    Raises:
+        Differs: with the worst element, its error and the limit.
+    """
+    expect(actual.shape == expected.shape, f"the shape {tuple(expected.shape)}", tuple(actual.shape))
     if not expected.numel():
         return
-    assert actual.isfinite().all(), f"{int((~actual.isfinite()).sum())} of {actual.numel()} values are not finite"
-    error = (actual.double().cpu() - expected.double().cpu()).abs()
-    limit = slack * TOLERANCES[actual.dtype] * max(1.0, expected.abs().max().item())
-    worst = int(error.argmax())
-    where = tuple(int(i) for i in torch.unravel_index(torch.tensor(worst), error.shape))
-    assert error.max() <= limit, f"at {where}: {actual[where]} instead of {expected[where]}; the error may be {limit:.1e}"
+    ours, theirs = actual.double().cpu(), expected.double().cpu()
+    limit = slack * TOLERANCES[actual.dtype] * max(1.0, theirs.abs().max().item())
+    error = (ours - theirs).abs().nan_to_num(nan=float("inf"))  # an infinite one is as bad as a NaN
+    if error.max() <= limit:
+        return
+    index = tuple(int(i) for i in torch.unravel_index(error.argmax(), error.shape))
+    wrong = int((error > limit).sum())
+    raise Differs(
+        f"{theirs[index]:.6g} at {place(index)}, to within {limit:.1e}",
+        f"{ours[index]:.6g}, off by {error[index]:.1e}; {wrong} of {error.numel()} values are wrong, this one the most",
+    )
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:

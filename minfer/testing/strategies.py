@@ -20,17 +20,19 @@ def token_ids(low: int = 3, high: int = 319) -> st.SearchStrategy[int]:
 
 
 @st.composite
-def prompts(draw: st.DrawFn, max_prompts: int = 5, max_len: int = 24) -> list[list[int]]:
+def prompts(draw: st.DrawFn, max_prompts: int = 5, max_len: int = 24, highest: int = 319) -> list[list[int]]:
     """Prompts of 1 to max_len tokens that begin alike: each is the beginning of one of two stems, and then its own tail.
 
-    Some are equal, some are prefixes of others, some have nothing in common.
+    Some are equal, some are prefixes of others, some have nothing in common. With few different ids (up to `highest`) equal
+    pieces stand behind different beginnings too.
     """
-    stems = draw(st.lists(st.lists(token_ids(), min_size=1, max_size=max_len), min_size=1, max_size=2), label="stems")
+    ids = token_ids(high=highest)
+    stems = draw(st.lists(st.lists(ids, min_size=1, max_size=max_len), min_size=1, max_size=2), label="stems")
     made = []
     for _ in range(draw(st.integers(1, max_prompts))):
         stem = draw(st.sampled_from(stems))
         shared = stem[: draw(st.integers(0, len(stem)))]
-        tail = draw(st.lists(token_ids(), min_size=not shared, max_size=min(4, max_len - len(shared)) or 1))
+        tail = draw(st.lists(ids, min_size=not shared, max_size=min(4, max_len - len(shared)) or 1))
         made.append([*shared, *tail][:max_len])
     return made
 

@@ -2,12 +2,14 @@
 
 Layouts
     q [T, Hq, D], k and v [T, Hkv, D]: views of the fused projection, heads side by side, any row stride
-    cos, sin [T, D / 2] float32; q_norm, k_norm [D]; slots [T] int64
-    K, V [N, block_size, Hkv, D], any strides but the last
+    cos, sin [T, D / 2] float32, any row stride; q_norm, k_norm [D]; slots [T] int64
+    K, V [N, block_size, Hkv, D], any strides but the last, the same for both
     out [T, Hq, D]
 
 Grid: (T, ceil((Hq + 2 Hkv) / HEADS)). A program turns HEADS neighbouring heads of one token: queries go to `out`, keys and values
 to the token's slot. Every value is read once and written once; the plain version makes a dozen passes.
+
+From: the fused q|k|v projection of `model.py`. To: K and V into the cache's pages, the rotated q to `attention`.
 """
 
 from __future__ import annotations
@@ -17,16 +19,17 @@ import triton
 import triton.language as tl
 
 from minfer.parts import KV
+from minfer.write_kv.layout import strides
 
 needs = {"cuda", "triton"}
 
-HEADS = 4
+HEADS = 8
 
 
 @triton.jit
 def kernel(
     q, k, v, out, k_cache, v_cache, cos, sin, slots, q_norm, k_norm, eps,
-    q_row, k_row, v_row, k_block, k_token, k_head, v_block, v_token, v_head,
+    q_row, k_row, v_row, cos_row, sin_row, block_stride, token_stride, head_stride,
     Hq: tl.constexpr, Hkv: tl.constexpr, D: tl.constexpr, HALF: tl.constexpr,
     BLOCK: tl.constexpr, NORM: tl.constexpr, HEADS: tl.constexpr,
 ):  # fmt: skip
@@ -53,16 +56,16 @@ def kernel(
         dtype = out.dtype.element_ty  # rounded before the weight, as transformers does
         first = tl.where(is_v[:, None], first, (first * scale).to(dtype).to(tl.float32) * w_first)
         second = tl.where(is_v[:, None], second, (second * scale).to(dtype).to(tl.float32) * w_second)
-    c = tl.load(cos + token * (D // 2) + dim, mask=dim < D // 2, other=0.0)[None, :]
-    s = tl.load(sin + token * (D // 2) + dim, mask=dim < D // 2, other=0.0)[None, :]
+    c = tl.load(cos + token * cos_row + dim, mask=dim < D // 2, other=0.0)[None, :]
+    s = tl.load(sin + token * sin_row + dim, mask=dim < D // 2, other=0.0)[None, :]
     turned_first = tl.where(is_v[:, None], first, first * c - second * s)
     turned_second = tl.where(is_v[:, None], second, second * c + first * s)
 
     slot = tl.load(slots + token)
-    block, offset = slot // BLOCK, slot % BLOCK
+    at = slot // BLOCK * block_stride + slot % BLOCK * token_stride
     out_at = (out + token * (Hq * D) + head * D)[:, None] + dim[None, :]
-    k_to = (k_cache + block * k_block + offset * k_token + (head - Hq) * k_head)[:, None] + dim[None, :]
-    v_to = (v_cache + block * v_block + offset * v_token + (head - Hq - Hkv) * v_head)[:, None] + dim[None, :]
+    k_to = (k_cache + at + (head - Hq) * head_stride)[:, None] + dim[None, :]
+    v_to = (v_cache + at + (head - Hq - Hkv) * head_stride)[:, None] + dim[None, :]
     to = tl.where(is_q[:, None], out_at, tl.where(is_k[:, None], k_to, v_to))
     tl.store(to, turned_first.to(out.dtype.element_ty), mask=mask)
     tl.store(to + D // 2, turned_second.to(out.dtype.element_ty), mask=mask)
@@ -82,13 +85,12 @@ def write_kv(
 ) -> torch.Tensor:
     """See `minfer.parts.WriteKV`. Heads lie side by side: the strides of q, k and v are (anything, D, 1)."""
     (T, Hq, D), Hkv = q.shape, k.shape[1]
-    k_cache, v_cache = kv
     out = torch.empty(T, Hq, D, dtype=q.dtype, device=q.device)
     if T:
         kernel[(T, triton.cdiv(Hq + 2 * Hkv, HEADS))](
-            q, k, v, out, k_cache, v_cache, cos, sin, slots, q_norm, k_norm, eps,
-            q.stride(0), k.stride(0), v.stride(0), *k_cache.stride()[:3], *v_cache.stride()[:3],
+            q, k, v, out, *kv, cos, sin, slots, q_norm, k_norm, eps,
+            q.stride(0), k.stride(0), v.stride(0), cos.stride(0), sin.stride(0), *strides(kv),
             Hq=Hq, Hkv=Hkv, D=D, HALF=triton.next_power_of_2(D // 2),
-            BLOCK=k_cache.shape[1], NORM=q_norm is not None, HEADS=HEADS, num_warps=4,
+            BLOCK=kv[0].shape[1], NORM=q_norm is not None, HEADS=HEADS, num_warps=4,
         )  # fmt: skip
     return out

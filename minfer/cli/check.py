@@ -1,0 +1,103 @@
+"""`minfer check SLOT`: the slot's suite of properties on any part, and for what fails the simplest case and how to run it again.
+
+From: the command line. To: `minfer/testing`, which draws the cases; its results to stdout, and whole into a report.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from minfer.cli.console import note
+
+if TYPE_CHECKING:
+    from minfer.testing.checking import Result
+    from minfer.testing.target import Target
+
+Report = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results.")]
+
+
+def check(
+    context: typer.Context,
+    slot: Annotated[str, typer.Argument(metavar="SLOT", help="attention, norm, scheduler, ... as in `minfer stages`.")],
+    part: Annotated[str | None, typer.Option(help="module:Name or file.py:Name; otherwise the default stage's.")] = None,
+    examples: Annotated[int | None, typer.Option(min=1, help="Cases to draw for each property.")] = None,
+    replay: Annotated[str | None, typer.Option(metavar="CASE", help="Run one case only, as it was printed.")] = None,
+    seed: Annotated[int, typer.Option(help="Another seed draws other cases.")] = 0,
+    report: Report = None,
+) -> None:
+    """Check a part against its slot's properties, on cases drawn at random. Exits with 1 where one does not hold."""
+    from minfer.bench.report import check_writable, write_json
+    from minfer.parts import SLOTS
+    from minfer.testing.report import summary, to_json
+    from minfer.testing.target import find_target, interpreting, needs_interpreter
+
+    if slot not in SLOTS:
+        raise typer.BadParameter(f"no slot is called {slot!r}; the slots are {', '.join(SLOTS)}", param_hint="SLOT")
+    if report is not None:
+        check_writable(report)
+    if part is not None and needs_interpreter(part) and not interpreting():
+        raise typer.Exit(run_interpreted(context))
+    target = find_target(slot, part)
+    for line in target.describe():
+        typer.echo(line)
+    results = []
+    for result in run(target, examples, replay, seed):
+        show(result, target, in_full=all(before.passed for before in results))
+        if result.status == "failed" and context.find_root().params["debug"]:
+            typer.echo("".join(traceback.format_exception(result.error)), err=True)
+        results.append(result)
+    typer.echo(summary(results))
+    passed = all(result.passed for result in results)
+    if report is not None:
+        facts = {"slot": slot, "part": target.name, "file": str(target.file), "interpreted": target.place.interpreted, "seed": seed}
+        write_json(report, {**facts, "passed": passed, "properties": [to_json(result, target) for result in results]})
+        note(f"wrote {report}")
+    if not passed:
+        raise typer.Exit(1)
+
+
+def run(target: Target, examples: int | None, replay: str | None, seed: int) -> Iterator[Result]:
+    """The results, each as soon as it is known."""
+    from minfer.errors import MinferError
+    from minfer.testing import checking
+    from minfer.testing.suites import suite_of
+
+    suite = suite_of(target.slot)
+    if replay is None:
+        yield from checking.check_suite(suite, target.part, target.place, examples, seed)
+        return
+    try:
+        prop, case = checking.parse_replay(replay, suite, target.place)
+    except MinferError as error:
+        raise typer.BadParameter(str(error), param_hint="--replay") from None
+    yield checking.replay(prop, target.part, target.place, case)
+
+
+def show(result: Result, target: Target, in_full: bool) -> None:
+    """A line a property. The first that fails is explained; of the others, whose cause is often the same, only the replay is shown."""
+    from minfer.testing.report import explain, headline, replay_command
+
+    typer.echo(headline(result))
+    if result.status == "failed":
+        lines = explain(result, target) if in_full else [f"replay:    {replay_command(result, target)}"]
+        for line in lines:
+            typer.echo(f"    {line}")
+
+
+def run_interpreted(context: typer.Context) -> int:
+    """The same command in a process of its own, whose Triton interprets its kernels → its exit code."""
+    from minfer.testing.target import INTERPRET
+
+    options = {name: value for name, value in context.params.items() if name != "slot" and value is not None}
+    given = [f"--{'json' if name == 'report' else name}={value}" for name, value in options.items()]
+    debug = ["--debug"] if context.find_root().params["debug"] else []
+    command = [sys.executable, "-m", "minfer", *debug, "check", context.params["slot"], *given]
+    return subprocess.run(command, env={**os.environ, INTERPRET: "1"}, check=False).returncode

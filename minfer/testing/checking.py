@@ -1,0 +1,171 @@
+"""Runs the properties of a suite on a part: draws cases, shrinks the first that fails, and finds out what the fault depends on.
+
+From: a part and its slot's suite. To: a Result per property; `report.py` writes them for people, and as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+
+from minfer.errors import MinferError
+from minfer.testing.properties import CPU, Case, Place, Property
+
+SHRINK_SECONDS = 10.0  # a simpler case is looked for no longer than this
+VARY_SECONDS = 10.0
+INTERPRETED_SHARE = 10  # Triton's interpreter is slow: there, one in so many examples
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one property."""
+
+    prop: Property
+    status: str  # "passed", "failed", or "not written": the part raised NotImplementedError
+    examples: int  # that held
+    case: Case | None = None  # the simplest that failed
+    error: BaseException | None = None
+    varying: dict[str, dict[str, bool]] = field(default_factory=dict)  # what was varied → value → whether it holds there
+    flaky: bool = False  # the case failed once and held when it was run again
+
+    @property
+    def passed(self) -> bool:
+        return self.status == "passed"
+
+    @property
+    def replay(self) -> str | None:
+        """What `--replay` takes to run this very case again."""
+        return None if self.case is None else f"{self.prop.name} {one_line(self.case)}"
+
+
+def one_line(case: Case) -> str:
+    return json.dumps(case, allow_nan=False)
+
+
+def failure(prop: Property, part: Any, case: Case) -> BaseException | None:
+    """Run one case → what went wrong, or None. A part may do anything; only an interrupt from the keyboard gets through."""
+    try:
+        prop.check(part, json.loads(one_line(case)))  # its own copy, so that the case stays as it was drawn
+    except (Exception, SystemExit) as error:
+        return error
+    return None
+
+
+def check(prop: Property, part: Any, place: Place = CPU, examples: int | None = None, at: int = 0, shrink: bool = True) -> Result:
+    """Draw cases until one fails or all have held. The same `at` (a seed) draws the same cases.
+
+    shrink=False stops at the first case that fails, as it was drawn.
+    """
+    if examples is None:
+        examples = max(3, prop.examples // INTERPRETED_SHARE) if place.interpreted else prop.examples
+    failed: dict[str, BaseException] = {}
+    last: list[Case] = []
+    held, deadline = 0, float("inf")
+
+    @seed(at)
+    @settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        derandomize=False,
+        phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.quiet,
+    )
+    @given(prop.cases(place))
+    def run(case: Case) -> None:
+        nonlocal held, deadline
+        key = one_line(case)
+        error = failed.get(key)
+        if error is None and time.monotonic() < deadline:
+            error = failure(prop, part, case)
+        if error is not None:
+            if not failed:
+                deadline = time.monotonic() + SHRINK_SECONDS
+            failed[key] = error
+            last.append(case)
+            raise error
+        held += not failed
+
+    try:
+        run()
+    except BaseException:
+        if not failed:
+            raise  # not the part's doing: an interrupt, or a fault of the suite
+    if not failed:
+        return Result(prop, "passed", held)
+    case = last[-1]
+    return failed_result(prop, part, place, held, case, failed[one_line(case)], shrink)
+
+
+def replay(prop: Property, part: Any, place: Place, case: Case) -> Result:
+    """Run one case, exactly as it is written."""
+    error = failure(prop, part, case)
+    return Result(prop, "passed", 1) if error is None else failed_result(prop, part, place, 0, case, error, True)
+
+
+def failed_result(prop: Property, part: Any, place: Place, held: int, case: Case, error: BaseException, vary: bool) -> Result:
+    if isinstance(error, NotImplementedError):
+        return Result(prop, "not written", held, case, error)
+    flaky = failure(prop, part, case) is None
+    return Result(prop, "failed", held, case, error, varied(prop, part, case, place) if vary else {}, flaky)
+
+
+def varied(prop: Property, part: Any, case: Case, place: Place) -> dict[str, dict[str, bool]]:
+    """Whether the property holds where one thing differs from the case. What makes no difference is left out."""
+    deadline = time.monotonic() + VARY_SECONDS
+    found: dict[str, dict[str, bool]] = {}
+    for label, cases in (prop.vary(case, place) if prop.vary else {}).items():
+        outcomes = {}
+        for value, other in cases.items():
+            if time.monotonic() < deadline:
+                outcomes[str(value)] = failure(prop, part, other) is None
+        if len(set(outcomes.values())) == 2:
+            found[label] = outcomes
+    return found
+
+
+def parse_replay(text: str, suite: list[Property], place: Place) -> tuple[Property, Case]:
+    """What `--replay` was given → the property and the case.
+
+    Raises:
+        MinferError: it is not a property's name and a case of it.
+    """
+    name, _, rest = text.strip().partition(" ")
+    prop = next((prop for prop in suite if prop.name == name), None)
+    if prop is None:
+        names = ", ".join(prop.name for prop in suite)
+        raise MinferError(f"the replay must begin with a property's name, and {name!r} is none; they are {names}")
+    try:
+        case = json.loads(rest)
+    except ValueError as error:
+        raise MinferError(f"after {name!r} the replay must go on with a case in JSON, as it was printed: {error}") from None
+    wanted = sorted(simplest(prop, place))
+    if not isinstance(case, dict) or sorted(set(case) - {"device"}) != [key for key in wanted if key != "device"]:
+        raise MinferError(f"a case of {name!r} is a JSON object with {', '.join(wanted)}; the replay has {rest}")
+    return prop, case
+
+
+def simplest(prop: Property, place: Place) -> Case:
+    """Some case of the property, drawn without running it."""
+    cases: list[Case] = []
+
+    @settings(max_examples=1, database=None, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+    @given(prop.cases(place))
+    def draw(case: Case) -> None:
+        cases.append(case)
+
+    draw()
+    return cases[0]
+
+
+def check_suite(suite: list[Property], part: Any, place: Place, examples: int | None = None, at: int = 0) -> Iterator[Result]:
+    """Every property in turn; each result comes as soon as it is known."""
+    for prop in suite:
+        yield check(prop, part, place, examples, at)

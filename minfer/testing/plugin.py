@@ -1,0 +1,33 @@
+"""The pytest plugin: `pytest --pyargs minfer.testing --part attention=my_kernels.py:attention` runs a slot's suite anywhere.
+
+pytest loads it in every project that has minfer installed, so it imports nothing of minfer until one of its options is used.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("minfer", "minfer's parity suites (pytest --pyargs minfer.testing)")
+    group.addoption(
+        "--part",
+        action="append",
+        default=[],
+        metavar="SLOT=PART",
+        help="a part to check, as module:Name or file.py:Name; repeatable. Without any: those of this machine's default stage",
+    )
+    group.addoption("--part-examples", type=int, metavar="N", help="cases to draw for each property")
+    group.addoption("--part-seed", type=int, default=0, metavar="N", help="another seed draws other cases")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Which file fills which slot."""
+    if not config.getoption("--part"):
+        return []
+    from minfer.testing.target import targets_of
+
+    try:
+        return [line for target in targets_of(config.getoption("--part")) for line in target.describe()]
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None

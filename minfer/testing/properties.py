@@ -1,0 +1,104 @@
+"""What a suite is made of: properties of a slot's part, each with the cases that it must hold for.
+
+From: `minfer/testing/suites`, one list of properties a slot. To: `checking.py` draws cases, runs them and shrinks those that fail.
+
+A case is a small dict of plain numbers, strings and lists: sizes, and the seed that its tensors are made from. So it can be printed
+in one line, sent to somebody else, and run again exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+Case = dict[str, Any]
+
+
+class Place(NamedTuple):
+    """Where a part is run: what can be asked of it depends on that."""
+
+    device: str = "cpu"
+    interpreted: bool = False  # a Triton kernel in Triton's interpreter: slow, and silently wrong in bfloat16
+
+    @property
+    def dtypes(self) -> list[str]:
+        """The dtypes to draw from, by name; the first is the simplest."""
+        return ["float32", "float16"] if self.interpreted else ["float32", "float16", "bfloat16"]
+
+    @property
+    def where(self) -> Case:
+        """What a case must say of the device: nothing where it is a CPU."""
+        return {} if self.device == "cpu" else {"device": self.device}
+
+
+CPU = Place()
+
+
+@dataclass(frozen=True)
+class Property:
+    """Something that every part of a slot must do.
+
+    Args:
+        name: one word, or several with hyphens; unique in its suite.
+        statement: what must hold, as a sentence.
+        cases: the place → a strategy of cases.
+        check: takes the part and a case. Raises AssertionError, best of all Differs, where the property does not hold.
+        examples: cases to draw where nobody says how many.
+        vary: from a case that fails, and the place, others that differ in one thing: label → {value: case}. They show what the fault
+            depends on.
+    """
+
+    name: str
+    statement: str
+    cases: Callable[[Place], SearchStrategy[Case]]
+    check: Callable[[Any, Case], None]
+    examples: int = 30
+    vary: Callable[[Case, Place], dict[str, dict[Any, Case]]] | None = None
+
+
+class Differs(AssertionError):
+    """A part gave something else than it should have."""
+
+    def __init__(self, expected: object, came: object):
+        super().__init__(f"expected {expected}; came {came}")
+        self.expected, self.came = str(expected), str(came)
+
+
+def expect(holds: bool, expected: object, came: object) -> None:
+    """Raise Differs unless it holds."""
+    if not holds:
+        raise Differs(expected, came)
+
+
+def expect_equal(came: object, expected: object, what: str) -> None:
+    """Raise Differs unless the two are equal; `what` says which thing they are."""
+    if came != expected:
+        raise Differs(f"{what} {expected}", came)
+
+
+def expect_tensor(value: object, like: torch.Tensor, what: str) -> None:
+    """Raise Differs unless `value` is a tensor of the shape, dtype and device of `like`."""
+    if not isinstance(value, torch.Tensor):
+        raise Differs(f"{what}, a tensor", f"{type(value).__name__} (is a return missing?)")
+    for name, mine, wanted in (
+        ("shape", tuple(value.shape), tuple(like.shape)),
+        ("dtype", value.dtype, like.dtype),
+        ("device", value.device.type, like.device.type),
+    ):
+        expect(mine == wanted, f"{what} of {name} {wanted}", f"{name} {mine}")
+
+
+def dtype_of(case: Case) -> torch.dtype:
+    """The torch dtype that a case names."""
+    return getattr(torch, case["dtype"])
+
+
+def device_of(case: Case) -> str:
+    """The device that a case names; without one it is the CPU."""
+    return case.get("device", "cpu")

@@ -1,0 +1,214 @@
+"""Slot `attention`: every row attends over its own context in its own pages, and over nothing else.
+
+The cache is full of NaN but for the slots that hold a token, pages are scattered, and contexts crowd around the edges where kernels
+go wrong: of a page, and of the tiles and splits that a long context is cut into.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+
+from minfer.parts import KV
+from minfer.testing import reference
+from minfer.testing.batches import LAYOUTS, make_batch, make_cache, scattered_tables
+from minfer.testing.properties import Case, Differs, Place, Property, device_of, dtype_of, expect, expect_tensor
+from minfer.types import Batch
+
+GROUPS = [1, 2, 3, 4, 7, 8]
+EDGES = [edge + step for edge in (32, 64, 128, 256) for step in (-1, 0, 1)]
+
+
+@st.composite
+def cases(
+    draw: st.DrawFn,
+    place: Place,
+    decodes: tuple[int, int] = (0, 0),
+    chunks: tuple[int, int] = (0, 0),
+    padding: bool = False,
+    windows: bool = False,
+    **fixed: Any,
+) -> Case:
+    """Sizes of a batch. `decodes` and `chunks` are the fewest and the most rows of that kind; `fixed` overrides what is drawn.
+
+    `rows` are (new tokens, tokens with them): (1, 0) is a padding row, which has no context.
+    """
+    block_size = draw(st.sampled_from([4, 1, 2, 3, 8, 16, 64]))
+    pages = [max(1, count * block_size + step) for count in (1, 2) for step in (-1, 0, 1)]
+    tiles = [edge for edge in EDGES if edge < 70] if place.interpreted else EDGES
+    context = st.one_of(st.sampled_from(pages), st.integers(1, 40), st.sampled_from(tiles))
+    single = st.one_of(st.just(0), context) if padding else context
+    rows = [[1, draw(single)] for _ in range(draw(st.integers(*decodes)))]
+    for _ in range(draw(st.integers(*chunks))):
+        total = draw(context.filter(lambda length: length > 1))
+        rows.append([draw(st.integers(2, min(total, 70))), total])
+    small = {"cpu": [8, 4, 24], "cuda": [16]}[place.device]
+    drawn = {
+        "rows": rows,
+        "block_size": block_size,
+        "group": draw(st.sampled_from(GROUPS)),
+        "kv_heads": draw(st.sampled_from([1, 2] if place.interpreted else [1, 2, 3])),
+        "head_dim": draw(st.sampled_from([*small, 64, 80] if place.interpreted else [*small, 64, 80, 96, 128])),
+        "dtype": draw(st.sampled_from(place.dtypes)),
+        "window": draw(st.integers(1, 45)) if windows else None,
+        "scale": draw(st.sampled_from([None, 0.1])),  # None: one over the root of head_dim
+        "layout": draw(st.sampled_from(LAYOUTS)),
+        "spare_columns": draw(st.sampled_from([0, 3])),  # of the block table
+        "strided_q": draw(st.booleans()),  # a view of the fused projection, as in the model
+        "seed": draw(st.integers(0, 99)),
+    }
+    return {**drawn, **fixed, **place.where}
+
+
+def build(case: Case, stretch: float = 1.0) -> tuple[torch.Tensor, KV, Batch]:
+    """(q, kv, batch) of a case; q is multiplied by `stretch`."""
+    random = torch.Generator().manual_seed(case["seed"])
+    dtype, device, D, Hkv = dtype_of(case), device_of(case), case["head_dim"], case["kv_heads"]
+    rows, size = case["rows"], case["block_size"]
+    tables, num_blocks = scattered_tables([context for _, context in rows], size, case["seed"])
+    kv = make_cache(num_blocks, size, Hkv, D, dtype, case["layout"], device)
+    at = [(table[i // size], i % size) for table, (_, context) in zip(tables, rows, strict=True) for i in range(context)]
+    if at:
+        blocks, offsets = torch.tensor(at).unbind(1)
+        for cache in kv:
+            cache[blocks, offsets] = torch.randn(len(at), Hkv, D, generator=random).to(device, dtype)
+    batch = make_batch([([0] * new, context - new) for new, context in rows], tables, size, device=device)
+    if case["spare_columns"]:
+        spare = torch.zeros(len(rows), case["spare_columns"], dtype=torch.int32, device=device)
+        batch = replace(batch, block_tables=torch.cat((batch.block_tables, spare), dim=1))
+    heads, T = Hkv * case["group"], len(batch.token_ids)
+    q = torch.randn(T, heads + 2 if case["strided_q"] else heads, D, generator=random) * stretch
+    return q.to(device, dtype)[:, :heads], kv, batch
+
+
+def check(part: Any, case: Case, stretch: float = 1.0, slack: float = 1.0) -> torch.Tensor:
+    """Compare with the reference → the part's output."""
+    q, kv, batch = build(case, stretch)
+    scale = case["scale"] or case["head_dim"] ** -0.5
+    expected = reference.attention(q, kv, batch, scale, case["window"])
+    before = [cache.clone() for cache in kv]
+    out = part(q.clone() if q.is_contiguous() else q, kv, batch, scale, case["window"])
+    expect_tensor(out, q, "the output")
+    reference.assert_close(out, expected, slack, lambda index: locate(case, *index))
+    for cache, old in zip(kv, before, strict=True):
+        expect(torch.equal(cache.nan_to_num(7), old.nan_to_num(7)), "the cache as it was", "a cache that was written to")
+    return out
+
+
+def locate(case: Case, token: int, head: int, dimension: int) -> str:
+    """An element of the output in the words of the problem."""
+    first = 0
+    for row, (new, context) in enumerate(case["rows"]):
+        if token < first + new:
+            position = context - new + token - first
+            pages, last = -(-context // case["block_size"]), (context - 1) % case["block_size"] + 1
+            here = f"row {row}, position {position} of context {context} ({pages} pages, {last} tokens in the last)"
+            here = here if context else f"row {row}, which is padding"
+            return f"{here}, query head {head}, dimension {dimension}"
+        first += new
+    raise IndexError(token)
+
+
+def check_alone(part: Any, case: Case) -> None:
+    """Each row alone gives what it gives among the others."""
+    together = check(part, case)
+    q, kv, batch = build(case)
+    for row, (new, context) in enumerate(case["rows"]):
+        begin, end = int(batch.query_start[row]), int(batch.query_start[row + 1])
+        own = batch.block_tables[row, : max(1, -(-context // case["block_size"]))]
+        alone = make_batch([([0] * new, context - new)], [own.tolist()], case["block_size"], device=device_of(case))
+        out = part(q[begin:end].clone(), kv, alone, case["scale"] or case["head_dim"] ** -0.5, case["window"])
+        try:
+            reference.assert_close(out, together[begin:end].double(), slack=2)
+        except Differs as error:
+            raise Differs(f"row {row} alone to be as it is among the others: {error.expected}", error.came) from None
+
+
+def check_large(part: Any, case: Case) -> None:
+    """Scores of a few hundred: exp() of them overflows unless the largest is subtracted first. Errors grow with the scores."""
+    check(part, case, stretch=300, slack=300)
+
+
+def vary(case: Case, place: Place) -> dict[str, dict[Any, Case]]:
+    """The same batch in other sizes; and as one decode row, over all contexts up to a little more than two pages."""
+    found = {
+        "query heads per K/V head": {group: {**case, "group": group} for group in GROUPS},
+        "head_dim": {size: {**case, "head_dim": size} for size in (64, 80, 96, 128)},
+        "K/V heads": {heads: {**case, "kv_heads": heads} for heads in (1, 2, 3)},
+        "dtype": {dtype: {**case, "dtype": dtype} for dtype in place.dtypes},
+        "block_size": {size: {**case, "block_size": size} for size in (1, 2, 3, 4, 8, 16, 64)},
+        "window": {size: {**case, "window": size} for size in (None, 1, 2, 5, 32, 1000)},
+        "layout of the cache": {layout: {**case, "layout": layout} for layout in LAYOUTS},
+        "spare columns of the block table": {count: {**case, "spare_columns": count} for count in (0, 3)},
+        "q a view": {strided: {**case, "strided_q": strided} for strided in (False, True)},
+        "scale": {scale or "1/sqrt(D)": {**case, "scale": scale} for scale in (None, 0.1)},
+    }
+    if all(new == 1 for new, _ in case["rows"]):
+        size = case["block_size"]
+        pages = range(2 * size + 2) if size < 16 else [count * size + step for count in (1, 2) for step in (-1, 0, 1)]
+        contexts = sorted({0, 1, *pages, *(EDGES[:6] if place.interpreted else EDGES)})
+        found["context of one row"] = {length: {**case, "rows": [[1, length]]} for length in contexts}
+    return found
+
+
+PROPERTIES = [
+    Property(
+        "decode",
+        "A decode row attends over all of its own context and over nothing else.",
+        lambda place: cases(place, decodes=(1, 4)),
+        check,
+        examples=400,
+        vary=vary,
+    ),
+    Property(
+        "chunk",
+        "Each token of a prefill chunk sees the context before the chunk, the chunk's tokens before it, and itself.",
+        lambda place: cases(place, chunks=(1, 2)),
+        check,
+        examples=150,
+        vary=vary,
+    ),
+    Property(
+        "window",
+        "With a window of w, a token sees the last w positions up to its own, and no earlier ones.",
+        lambda place: cases(place, decodes=(0, 3), chunks=(0, 2), windows=True).filter(lambda case: case["rows"]),
+        check,
+        examples=200,
+        vary=vary,
+    ),
+    Property(
+        "padding",
+        "A row without context gives zeros, and disturbs no other row.",
+        lambda place: cases(place, decodes=(1, 4), padding=True),
+        check,
+        examples=60,
+        vary=vary,
+    ),
+    Property(
+        "mixed",
+        "Decode rows, padding rows and chunks in one batch: each gets its own.",
+        lambda place: cases(place, decodes=(1, 3), chunks=(1, 2), padding=True),
+        check,
+        examples=100,
+        vary=vary,
+    ),
+    Property(
+        "alone",
+        "A row depends on no other: alone it gives what it gives among them.",
+        lambda place: cases(place, decodes=(1, 3), chunks=(0, 2), padding=True, dtype="float32"),
+        check_alone,
+        examples=40,
+        vary=vary,
+    ),
+    Property(
+        "large-scores",
+        "Large scores do not overflow: the largest is subtracted before exp.",
+        lambda place: cases(place, decodes=(1, 2), chunks=(0, 1), dtype="float32", scale=None),
+        check_large,
+        examples=40,
+        vary=vary,
+    ),
+]

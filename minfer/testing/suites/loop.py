@@ -1,0 +1,153 @@
+"""Slot `loop`: schedule, launch, wait, commit, each plan once and in order, until no work is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from minfer.testing.properties import Case, Differs, Place, Property, expect
+from minfer.testing.toy import ToyExecutor
+from minfer.testing.traffic import VOCAB, Traffic, cases
+from minfer.types import Plan, Sampled
+
+SPINS = 1000  # calls without a plan after which a loop is taken to go round for ever
+
+
+class WatchedPending:
+    """Counts how often it is waited for."""
+
+    def __init__(self, plan: Plan, pending: Any):
+        self.plan, self.pending, self.result = plan, pending, None
+
+    def wait(self) -> Sampled:
+        expect(self.result is None, f"each step to be waited for once, step {self.plan.step} too", "twice")
+        self.result = self.pending.wait()
+        return self.result
+
+
+class WatchedExecutor(ToyExecutor):
+    """Keeps what it launched, in order."""
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self.launched: list[WatchedPending] = []
+
+    def launch(self, plan: Plan) -> WatchedPending:
+        self.launched.append(WatchedPending(plan, super().launch(plan)))
+        return self.launched[-1]
+
+
+class LoopTraffic(Traffic):
+    """Traffic whose steps are made by the loop."""
+
+    def __init__(self, case: Case, part: Any):
+        super().__init__(case)
+        self.part, self.iterator, self.committed = part, None, 0
+        self.commit, self.scheduler.commit = self.scheduler.commit, self.watch_commit
+
+    def make_executor(self, num_blocks: int, block_size: int) -> WatchedExecutor:
+        return WatchedExecutor(self.config, num_blocks, self.case["host_blocks"], block_size, VOCAB)
+
+    def watch_commit(self, plan: Plan, sampled: Sampled) -> list:
+        launched = self.executor.launched
+        expect(self.committed < len(launched), "commit after launch", f"step {plan.step} committed, {len(launched)} launched")
+        pending = launched[self.committed]
+        expect(plan is pending.plan, f"the plans committed in the order of launch, step {pending.plan.step} next", f"step {plan.step}")
+        expect(sampled is pending.result, f"step {plan.step} committed with what it sampled", "what another step did, or none")
+        self.committed += 1
+        return self.commit(plan, sampled)
+
+    def step(self) -> None:
+        if self.iterator is None:
+            self.iterator = iter(self.part(self.scheduler, self.executor))
+        moved = next(self.iterator, None)
+        if moved is None:
+            expect(not self.scheduler.has_work(), "the loop to go on while there is work", f"an end with {self.describe_live()}")
+            self.iterator = None
+        else:
+            self.check_moved(moved)
+
+
+def check_traffic(part: Any, case: Case) -> None:
+    LoopTraffic(case, part).play()
+
+
+class Stuck:
+    """A scheduler, or an executor, that never gets anywhere."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def has_work(self) -> bool:
+        return True
+
+    def schedule(self) -> Plan | None:
+        self.calls += 1
+        if self.calls > SPINS:
+            raise Spinning
+        return None
+
+
+class Spinning(Exception):
+    """Raised to get out of a loop that goes round for ever."""
+
+
+class Broken(Exception):
+    """What an executor raises."""
+
+
+def check_stuck(part: Any, case: Case) -> None:
+    wanted = "an error where a scheduler has work, plans none of it, and no step is in flight"
+    try:
+        for count, _ in enumerate(part(Stuck(), None)):
+            expect(count < SPINS, wanted, "empty steps for ever")
+    except Spinning:
+        raise Differs(wanted, "a loop that goes round for ever") from None
+    except AssertionError:
+        raise
+    except Exception:
+        return
+    raise Differs(wanted, "an end without one")
+
+
+def check_errors(part: Any, case: Case) -> None:
+    """The executor fails in its n-th step: the caller must hear of it."""
+    traffic = LoopTraffic(case, part)
+    launch = traffic.executor.launch
+
+    def failing(plan: Plan) -> Any:
+        if len(traffic.executor.launched) >= case["fails_at"]:
+            raise Broken
+        return launch(plan)
+
+    traffic.executor.launch = failing
+    try:
+        traffic.play()
+    except Broken:
+        return
+    launched = len(traffic.executor.launched)
+    expect(launched <= case["fails_at"], "the executor's error to reach the caller", f"{launched} steps without it")
+
+
+def failing_cases(place: Place) -> st.SearchStrategy[Case]:
+    return st.tuples(cases(place), st.integers(0, 4)).map(lambda drawn: {**drawn[0], "fails_at": drawn[1]})
+
+
+PROPERTIES = [
+    Property(
+        "traffic",
+        "Each plan is launched, waited for and committed once, in order, until no work is left; each request gets its tokens.",
+        cases,
+        check_traffic,
+        200,
+    ),
+    Property(
+        "stuck",
+        "A scheduler that plans nothing though it has work is an error, and no endless loop.",
+        lambda place: st.just({}),
+        check_stuck,
+        1,
+    ),
+    Property("errors", "An error of the executor reaches the caller.", failing_cases, check_errors, 30),
+]

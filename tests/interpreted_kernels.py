@@ -1,0 +1,113 @@
+"""Each Triton kernel in Triton's interpreter, on a CPU. `test_triton_interpreted.py` runs this file in a process of its own, since
+the interpreter must be chosen before Triton is imported.
+
+float32 and float16 only: the interpreter computes bfloat16 wrongly. Races and the limits of real matrix units do not show here.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_cases import attention_case, check_activation, check_attention, check_norm, check_write_kv, norm_case
+
+from minfer.activation.triton import silu_mul
+from minfer.attention import triton_decode, triton_paged
+from minfer.errors import MinferError
+from minfer.norm.triton import add_rms_norm
+from minfer.testing.batches import LAYOUTS
+from minfer.write_kv.triton import write_kv
+
+DTYPES = st.sampled_from([torch.float32, torch.float16])
+HEADS = st.sampled_from([(1, 1), (2, 2), (4, 2), (3, 1), (4, 1), (7, 1), (8, 1)])
+
+
+@st.composite
+def contexts(draw, block_size: int, least: int = 1) -> int:
+    """Crowded around the edges of pages and of the kernels' tiles."""
+    edges = {edge + step for edge in (block_size, 32, 64) for step in (-1, 0, 1)}
+    return max(least, draw(st.one_of(st.sampled_from(sorted(edges)), st.integers(1, 80))))
+
+
+@st.composite
+def attention_cases(draw, chunks: bool):
+    block_size = draw(st.sampled_from([1, 4, 5, 16, 32, 64]))
+    works = [(1, draw(st.one_of(st.just(0), contexts(block_size)))) for _ in range(draw(st.integers(0 if chunks else 1, 2)))]
+    for _ in range(draw(st.integers(1, 2)) if chunks else 0):
+        context = draw(contexts(block_size, 2))
+        works.append((draw(st.integers(2, context)), context))
+    D = draw(st.sampled_from([8, 16, 24, 64]))
+    return attention_case(works, draw(HEADS), D, block_size, draw(DTYPES), draw(st.sampled_from(LAYOUTS)), draw(st.integers(0, 9)))
+
+
+WINDOWS = st.one_of(st.none(), st.integers(1, 70))
+
+
+@settings(max_examples=25)
+@given(case=attention_cases(chunks=False), window=WINDOWS, splits=st.sampled_from([1, 2, 5]), tile=st.sampled_from([32, 64]))
+def test_decode(case, window, splits, tile):
+    """Ragged contexts, any page, group, head size and window, whole or in splits that the shorter rows leave empty."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(triton_decode, "shape", lambda *sizes: triton_decode.Shape(splits, tile, 4))
+        check_attention(triton_decode.attention, case, window)
+
+
+@settings(max_examples=15)
+@given(case=attention_cases(chunks=True), window=WINDOWS, engine=st.booleans(), limit=st.sampled_from([1, 1 << 16]))
+def test_paged(case, window, engine, limit):
+    """Mixed batches, with plain loads and with tensor descriptors, the chunks in one launch or in several."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(triton_paged, "card", lambda device: triton_paged.Card(engine, 1 << 17))
+        patch.setattr(triton_paged, "MAX_ROWS", limit)
+        check_attention(triton_paged.attention, case, window)
+
+
+@settings(max_examples=10)
+@given(
+    tokens=st.sampled_from([0, 1, 3]),
+    size=st.sampled_from([1, 48, 64, 100, 576]),
+    dtype=DTYPES,
+    adds=st.booleans(),
+    eps=st.sampled_from([1e-6, 1e-2]),
+    seed=st.integers(0, 99),
+)
+def test_norm(tokens, size, dtype, adds, eps, seed):
+    """Both outputs, for widths that are a power of two and others, of rows that are part of wider ones."""
+    check_norm(add_rms_norm, norm_case(tokens, size, dtype, seed), adds, eps)
+
+
+@settings(max_examples=10)
+@given(tokens=st.sampled_from([0, 1, 3]), size=st.sampled_from([1, 100, 1024, 1500]), dtype=DTYPES, seed=st.integers(0, 99))
+def test_activation(tokens, size, dtype, seed):
+    """Sizes below, at and above one tile."""
+    check_activation(silu_mul, tokens, size, dtype, seed)
+
+
+@settings(max_examples=15)
+@given(
+    tokens=st.sampled_from([0, 1, 5]),
+    heads=HEADS,
+    D=st.sampled_from([4, 8, 24, 64]),
+    block_size=st.sampled_from([1, 3, 16]),
+    dtype=DTYPES,
+    normed=st.booleans(),
+    layout=st.sampled_from(LAYOUTS),
+    seed=st.integers(0, 99),
+)
+def test_write_kv(tokens, heads, D, block_size, dtype, normed, layout, seed):
+    """Rotated q, written slots, all others untouched; with and without q/k norm."""
+    check_write_kv(write_kv, tokens, heads, D, block_size, dtype, normed, layout, seed)
+
+
+def test_rows_of_many_chunks_are_found():
+    """A chunk behind more than 128 others still finds its rows of the copy."""
+    case = attention_case([(2, 2)] * 130, (1, 1), 8, 4, torch.float32)
+    check_attention(triton_paged.attention, case)
+
+
+def test_caches_that_lie_differently_are_refused():
+    """K and V of different strides: an error that names both, not wrong numbers."""
+    q, (k, v), batch = attention_case([(1, 5)], (2, 2), 8, 4, torch.float32)
+    with pytest.raises(MinferError, match=r"strides .* the same for both"):
+        triton_decode.attention(q, (k, v.transpose(1, 2).contiguous().transpose(1, 2)), batch, 1.0, None)

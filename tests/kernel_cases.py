@@ -1,0 +1,127 @@
+"""Inputs of the model's kernels, for tests that run them in Triton's interpreter, on a GPU, or in C++.
+
+Everything is made on the CPU, where the reference is computed too, and then moved to the device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import torch
+
+from minfer.parts import KV
+from minfer.testing import reference
+from minfer.testing.batches import make_batch, make_cache, scattered_tables
+from minfer.types import Batch
+
+
+def attention_case(
+    works: list[tuple[int, int]], heads: tuple[int, int], D: int, block_size: int, dtype: torch.dtype, layout: str = "contiguous",
+    seed: int = 0,
+) -> tuple[torch.Tensor, KV, Batch]:  # fmt: skip
+    """(q, kv, batch) for sequences of (new tokens, context), decodes first; all of the cache that is no row's own is NaN.
+
+    q is a view into a wider product, as in the model.
+    """
+    Hq, Hkv = heads
+    random = torch.Generator().manual_seed(seed)
+    tables, blocks = scattered_tables([context for _, context in works], block_size, seed)
+    kv = make_cache(blocks, block_size, Hkv, D, dtype, layout)
+    for table, (_, context) in zip(tables, works, strict=True):
+        at = torch.arange(context)
+        block = torch.tensor(table, dtype=torch.int64)[at // block_size] if context else at
+        for cache in kv:
+            cache[block, at % block_size] = torch.randn(context, Hkv, D, generator=random).to(dtype)
+    batch = make_batch([([0] * new, context - new) for new, context in works], tables, block_size)
+    q = torch.randn(len(batch.token_ids), Hq + 2 * Hkv, D, generator=random).to(dtype)[:, :Hq]
+    return q, kv, batch
+
+
+def check_attention(
+    attention, case: tuple[torch.Tensor, KV, Batch], window: int | None = None, scale: float | None = None,
+    device: str = "cpu", slack: float = 1.0,
+) -> None:  # fmt: skip
+    """The part equals the reference, leaves the cache as it was, and gives zeros to rows without context."""
+    q, kv, batch = case
+    scale = scale or q.shape[-1] ** -0.5
+    expected = reference.attention(q, kv, batch, scale, window)
+    their_kv = to_device(kv, device)
+    out = attention(q.to(device), their_kv, batch_to(batch, device), scale, window)
+    assert out.dtype == q.dtype
+    reference.assert_close(out.cpu(), expected, slack)
+    for cache, before in zip(their_kv, kv, strict=True):
+        assert torch.equal(cache.cpu().nan_to_num(7), before.nan_to_num(7)), "attention wrote into the cache"
+    for row, context in enumerate(batch.contexts):
+        assert context or not out[row].any(), "a row without context must give zeros"
+
+
+def to_device(kv: KV, device: str) -> KV:
+    """The caches on the device, with the strides that they had: both are views of one tensor."""
+    if device == "cpu":
+        return kv
+    k, v = kv
+    whole = torch.tensor([], dtype=k.dtype).set_(k.untyped_storage()).to(device)
+    return tuple(torch.as_strided(whole, each.shape, each.stride(), each.storage_offset()) for each in (k, v))
+
+
+def batch_to(batch: Batch, device: str) -> Batch:
+    """The batch with all tensors on the device."""
+
+    def moved(holder):
+        values = {field.name: getattr(holder, field.name) for field in fields(holder)}
+        return replace(holder, **{name: value.to(device) for name, value in values.items() if isinstance(value, torch.Tensor)})
+
+    return moved(replace(batch, sampling=moved(batch.sampling)))
+
+
+def norm_case(tokens: int, size: int, dtype: torch.dtype, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(x, residual, weight); x and residual are views of wider rows."""
+    random = torch.Generator().manual_seed(seed)
+    x, residual = (torch.randn(tokens, size + 8, generator=random).to(dtype)[:, :size] for _ in range(2))
+    return x, residual, torch.rand(size, generator=random).add(0.5).to(dtype)
+
+
+def check_norm(norm, case: tuple[torch.Tensor, torch.Tensor, torch.Tensor], adds: bool, eps: float, device: str = "cpu") -> None:
+    x, residual, weight = case
+    residual = residual if adds else None
+    expected, expected_sum = reference.norm(x, residual, weight, eps)
+    y, summed = norm(x.clone().to(device), None if residual is None else residual.clone().to(device), weight.to(device), eps)
+    assert y.dtype == summed.dtype == x.dtype
+    reference.assert_close(summed.cpu(), expected_sum)
+    reference.assert_close(y.cpu(), expected)
+
+
+def check_activation(activation, tokens: int, size: int, dtype: torch.dtype, seed: int = 0, device: str = "cpu") -> None:
+    gate_up = (torch.randn(tokens, 2 * size, generator=torch.Generator().manual_seed(seed)) * 4).to(dtype)
+    out = activation(gate_up.to(device))
+    assert out.dtype == dtype
+    reference.assert_close(out.cpu(), reference.activation(gate_up))
+
+
+def check_write_kv(
+    write_kv, tokens: int, heads: tuple[int, int], D: int, block_size: int, dtype: torch.dtype, normed: bool,
+    layout: str = "contiguous", seed: int = 0, device: str = "cpu",
+) -> None:  # fmt: skip
+    """The rotated q and the written slots are right, V is stored bit by bit, and no other slot of the cache is touched."""
+    random = torch.Generator().manual_seed(seed)
+    q, k, v = torch.randn(tokens, heads[0] + 2 * heads[1], D, generator=random).to(dtype).split((heads[0], heads[1], heads[1]), dim=1)
+    angles = torch.rand(tokens, D // 2, generator=random) * 6.28
+    cos, sin = torch.cat((angles.cos(), angles.sin()), dim=1).chunk(2, dim=1)  # views, as minfer.rope gives them
+    norms = [torch.rand(D, generator=random).add(0.5).to(dtype) for _ in range(2)] if normed else [None, None]
+    blocks = -(-tokens // block_size) + 2
+    kv = make_cache(blocks, block_size, heads[1], D, dtype, layout)
+    slots = torch.randperm(blocks * block_size, generator=random)[:tokens]
+    wide = tuple(cache.double() for cache in kv)
+    expected = reference.write_kv(q, k, v, cos, sin, wide, slots, *norms, 1e-5)
+    arguments = (each if each is None else each.to(device) for each in (slots, *norms))
+    their_kv = to_device(tuple(cache.clone() for cache in kv) if device == "cpu" else kv, device)
+    product = torch.cat((q, k, v), dim=1).to(device).split((heads[0], heads[1], heads[1]), dim=1)
+    cos, sin = torch.cat((cos, sin), dim=1).to(device).chunk(2, dim=1)
+    out = write_kv(*product, cos, sin, their_kv, *arguments, 1e-5)
+    assert out.dtype == dtype
+    reference.assert_close(out.cpu(), expected, slack=2)
+    written = torch.zeros(blocks * block_size, dtype=torch.bool).index_fill_(0, slots, True).view(blocks, block_size)
+    for cache, expected_cache in zip(their_kv, wide, strict=True):
+        reference.assert_close(cache.cpu()[written], expected_cache[written], slack=2)
+        assert cache.cpu()[~written].isnan().all(), "a slot that belongs to no token was written"
+    assert torch.equal(their_kv[1].cpu()[written].sort(0).values, v.sort(0).values), "v must be stored as it is"

@@ -1,0 +1,13 @@
+"""Fault: a batch of exactly one row more than a bucket loses that row's place: it gets its neighbour's."""
+
+from __future__ import annotations
+
+from minfer.runner.cuda_graph import CudaGraphRunner
+
+
+class Mutant(CudaGraphRunner):
+    def run(self, batch):
+        result = super().run(batch)
+        if batch.num_seqs - 1 in self.buckets and batch.num_decode == batch.num_seqs:
+            result.next_ids[-1] = result.next_ids[-2]
+        return result

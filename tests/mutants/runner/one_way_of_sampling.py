@@ -1,0 +1,15 @@
+"""Fault: every step is sampled as the first one was: greedily, or not."""
+
+from __future__ import annotations
+
+from minfer.runner.cuda_graph import CudaGraphRunner
+
+
+class Mutant(CudaGraphRunner):
+    first = None
+
+    def _replay(self, bucket, mode):
+        if mode.samples:
+            self.first = self.first or mode
+            mode = self.first
+        return super()._replay(bucket, mode)

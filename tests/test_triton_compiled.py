@@ -1,0 +1,143 @@
+"""Each Triton kernel compiles to machine code for three generations of cards, on a machine without any: what the interpreter hides
+(shapes of the matrix units, layouts, shared memory) shows here.
+
+The parts launch their kernels as they always do; a stand-in for the driver has Triton compile them for another card and stop there.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from kernel_cases import attention_case, norm_case
+
+triton = pytest.importorskip("triton")
+
+from triton.backends.compiler import GPUTarget  # noqa: E402
+from triton.runtime.jit import JITFunction  # noqa: E402
+
+from minfer.activation.triton import silu_mul  # noqa: E402
+from minfer.attention import triton_decode, triton_paged  # noqa: E402
+from minfer.norm.triton import add_rms_norm  # noqa: E402
+from minfer.testing.batches import make_cache  # noqa: E402
+from minfer.write_kv.triton import write_kv  # noqa: E402
+
+BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
+# Generation → bytes of shared memory that a program may have on the smallest card which runs its code.
+SHARED = {80: 99 << 10, 90: 227 << 10, 100: 227 << 10}
+
+
+@dataclass
+class Compiler:
+    """A driver of a card that is not there, and what was compiled for it."""
+
+    generation: int
+    kernels: list = field(default_factory=list)
+
+    def get_current_target(self):
+        return GPUTarget("cuda", self.generation, 32)
+
+    def get_current_device(self) -> int:
+        return 1000 + self.generation  # Triton keeps what it has compiled by device
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def compile(self, function: JITFunction, *arguments, grid, **options) -> None:
+        self.kernels.append((function.__name__, function.run(*arguments, grid=grid, warmup=True, **options)))
+
+
+@pytest.fixture(params=SHARED, ids=lambda generation: f"sm_{generation}")
+def compiler(request, monkeypatch):
+    """Afterwards: everything that the test launched has machine code, and fits on the card."""
+    compiler = Compiler(request.param)
+    monkeypatch.setattr(triton.runtime.driver, "_active", compiler)
+    monkeypatch.setattr(JITFunction, "__getitem__", lambda self, grid: functools.partial(compiler.compile, self, grid=grid))
+    monkeypatch.setattr(triton_paged, "card", lambda device: triton_paged.Card(request.param >= 90, SHARED[request.param]))
+    yield compiler
+    assert compiler.kernels
+    for name, kernel in compiler.kernels:
+        assert kernel.asm["cubin"], name
+        assert kernel.metadata.shared <= SHARED[request.param], f"{name}: {kernel.metadata.shared} bytes of shared memory"
+
+
+def ptx(compiler: Compiler, name: str) -> str:
+    """The assembly of the kernel of that name that was compiled last."""
+    return dict(compiler.kernels)[name].asm["ptx"]
+
+
+DECODES = [  # heads, head size, block size, dtype, window, rows
+    ((32, 8), 128, 16, BF16, None, 40),
+    ((32, 8), 128, 16, BF16, 4096, 1),
+    ((9, 3), 64, 16, BF16, None, 2),
+    ((8, 8), 80, 64, FP16, None, 2),
+    ((14, 2), 96, 5, BF16, None, 2),
+    ((16, 1), 256, 16, BF16, None, 2),
+    ((8, 2), 256, 16, FP32, None, 1),
+    ((3, 1), 64, 4096, FP32, 7, 1),
+]
+
+
+@pytest.mark.parametrize("variant", DECODES, ids=str)
+def test_decode_compiles(compiler, variant):
+    """Every head size, dtype and page, whole and split; K and V of ordinary shapes come by wide asynchronous loads."""
+    heads, D, block_size, dtype, window, rows = variant
+    q, kv, batch = attention_case([(1, 3)] * rows, heads, D, block_size, dtype)
+    triton_decode.attention(q, kv, batch, 1.0, window)
+    if D == 128:
+        assert ptx(compiler, "decode").count("cp.async.cg.shared.global") >= 16
+    assert ("merge" in dict(compiler.kernels)) == (rows < 32)
+
+
+PREFILLS = [  # heads, head size, block size, dtype, window, new tokens
+    ((32, 8), 128, 16, BF16, None, 100),
+    ((32, 8), 128, 16, BF16, None, 4096),
+    ((9, 3), 64, 16, BF16, 40, 100),
+    ((14, 2), 96, 5, FP16, None, 100),
+    ((16, 1), 256, 16, BF16, None, 4096),
+    ((3, 1), 64, 4096, FP32, 7, 100),
+]
+
+
+@pytest.mark.parametrize("variant", PREFILLS, ids=str)
+def test_prefill_compiles(compiler, variant):
+    """Every head size, dtype and length; from Hopper on keys come by the copy engine."""
+    heads, D, block_size, dtype, window, length = variant
+    q, kv, batch = attention_case([(length, length)], heads, D, block_size, dtype)
+    triton_paged.attention(q, kv, batch, 1.0, window)
+    assert ("cp.async.bulk.tensor" in ptx(compiler, "prefill")) == (compiler.generation >= 90)
+    if dtype != FP32:
+        assert {80: "mma.sync", 90: "wgmma", 100: "tcgen05.mma"}[compiler.generation] in ptx(compiler, "prefill")
+
+
+@pytest.mark.parametrize(("size", "dtype", "adds"), [(4096, BF16, True), (576, FP16, True), (5000, FP32, False)])
+def test_norm_compiles(compiler, size, dtype, adds):
+    """Widths that are a power of two, and others."""
+    x, residual, weight = norm_case(2, size, dtype)
+    add_rms_norm(x, residual if adds else None, weight, 1e-5)
+
+
+@pytest.mark.parametrize(("D", "dtype", "normed"), [(128, BF16, True), (64, BF16, False), (80, FP32, True)])
+def test_write_kv_compiles(compiler, D, dtype, normed):
+    """With and without q/k norm."""
+    q, k, v = torch.zeros(2, 16, D, dtype=dtype).split((12, 2, 2), dim=1)
+    cos, sin = torch.zeros(2, D).chunk(2, dim=1)
+    norms = [torch.ones(D, dtype=dtype)] * 2 if normed else [None, None]
+    write_kv(q, k, v, cos, sin, make_cache(2, 16, 2, D, dtype), torch.tensor([3, 4]), *norms, 1e-5)
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(14336, BF16), (100, FP32)])
+def test_activation_compiles(compiler, size, dtype):
+    """Sizes of whole tiles, and others."""
+    silu_mul(torch.zeros(2, 2 * size, dtype=dtype))
+
+
+def test_sizes_of_a_step_do_not_compile_anew(compiler):
+    """Wider block tables, other numbers of rows, chunks and splits: the kernels that are there serve them."""
+    for rows in ([(1, 3)] * 2 + [(5, 9)], [(1, 40)] * 3 + [(5, 9), (9, 16)], [(1, 300)] + [(30, 300)] * 2):
+        q, kv, batch = attention_case(rows, (8, 2), 64, 16, BF16)
+        triton_paged.attention(q, kv, batch, 1.0, None)
+    made = {name: {kernel.hash for other, kernel in compiler.kernels if other == name} for name, _ in compiler.kernels}
+    assert {name: len(hashes) for name, hashes in made.items() if name != "merge"} == {"decode": 1, "gather": 1, "prefill": 1}
