@@ -36,12 +36,12 @@ def attention_cases(draw, chunks: bool):
     works = [(1, draw(st.one_of(st.just(0), contexts(block_size)))) for _ in range(draw(st.integers(0 if chunks else 1, 2)))]
     for _ in range(draw(st.integers(1, 2)) if chunks else 0):
         context = draw(contexts(block_size, 2))
-        works.append((draw(st.integers(2, context)), context))
+        works.append((draw(st.one_of(st.just(context), st.integers(2, context))), context))
     D = draw(st.sampled_from([8, 16, 24, 64]))
     return attention_case(works, draw(HEADS), D, block_size, draw(DTYPES), draw(st.sampled_from(LAYOUTS)), draw(st.integers(0, 9)))
 
 
-WINDOWS = st.one_of(st.none(), st.integers(1, 70))
+WINDOWS = st.one_of(st.none(), st.integers(1, 9), st.integers(10, 70))
 
 
 @settings(max_examples=25)
@@ -53,11 +53,18 @@ def test_decode(case, window, splits, tile):
         check_attention(triton_decode.attention, case, window)
 
 
-@settings(max_examples=15)
-@given(case=attention_cases(chunks=True), window=WINDOWS, engine=st.booleans(), limit=st.sampled_from([1, 1 << 16]))
-def test_paged(case, window, engine, limit):
-    """Mixed batches, with plain loads and with tensor descriptors, the chunks in one launch or in several."""
+@settings(max_examples=20)
+@given(
+    case=attention_cases(chunks=True),
+    window=WINDOWS,
+    engine=st.booleans(),
+    limit=st.sampled_from([1, 1 << 16]),
+    keys=st.sampled_from([32, 64, 128]),
+)
+def test_paged(case, window, engine, limit, keys):
+    """Mixed batches, with plain loads and with tensor descriptors, the chunks in one launch or in several, in all sizes of tiles."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(triton_paged, "tiles", lambda *sizes: triton_paged.Tiles(keys, keys, 4, 2))
         patch.setattr(triton_paged, "card", lambda device: triton_paged.Card(engine, 1 << 17))
         patch.setattr(triton_paged, "MAX_ROWS", limit)
         check_attention(triton_paged.attention, case, window)

@@ -5,9 +5,12 @@ Everything is made on the CPU, where the reference is computed too, and then mov
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 
 import torch
+import torch.nn.functional as F
 
 from minfer.parts import KV
 from minfer.testing import reference
@@ -37,6 +40,16 @@ def attention_case(
     return q, kv, batch
 
 
+@contextmanager
+def poison() -> Iterator[None]:
+    """Memory that a part allocates is full of NaN until it writes there."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def check_attention(
     attention, case: tuple[torch.Tensor, KV, Batch], window: int | None = None, scale: float | None = None,
     device: str = "cpu", slack: float = 1.0,
@@ -46,7 +59,9 @@ def check_attention(
     scale = scale or q.shape[-1] ** -0.5
     expected = reference.attention(q, kv, batch, scale, window)
     their_kv = to_device(kv, device)
-    out = attention(q.to(device), their_kv, batch_to(batch, device), scale, window)
+    their_q, their_batch = q.to(device), batch_to(batch, device)
+    with poison():
+        out = attention(their_q, their_kv, their_batch, scale, window)
     assert out.dtype == q.dtype
     reference.assert_close(out.cpu(), expected, slack)
     for cache, before in zip(their_kv, kv, strict=True):
@@ -75,17 +90,20 @@ def batch_to(batch: Batch, device: str) -> Batch:
 
 
 def norm_case(tokens: int, size: int, dtype: torch.dtype, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(x, residual, weight); x and residual are views of wider rows."""
+    """(x, residual, weight)."""
     random = torch.Generator().manual_seed(seed)
-    x, residual = (torch.randn(tokens, size + 8, generator=random).to(dtype)[:, :size] for _ in range(2))
+    x, residual = torch.randn(2, tokens, size, generator=random).to(dtype).unbind()
     return x, residual, torch.rand(size, generator=random).add(0.5).to(dtype)
 
 
 def check_norm(norm, case: tuple[torch.Tensor, torch.Tensor, torch.Tensor], adds: bool, eps: float, device: str = "cpu") -> None:
+    """Both outputs are right; x and residual are views of wider rows."""
     x, residual, weight = case
     residual = residual if adds else None
     expected, expected_sum = reference.norm(x, residual, weight, eps)
-    y, summed = norm(x.clone().to(device), None if residual is None else residual.clone().to(device), weight.to(device), eps)
+    theirs = [None if each is None else F.pad(each.to(device), (0, 8))[:, : x.shape[1]] for each in (x, residual)] + [weight.to(device)]
+    with poison():
+        y, summed = norm(*theirs, eps)
     assert y.dtype == summed.dtype == x.dtype
     reference.assert_close(summed.cpu(), expected_sum)
     reference.assert_close(y.cpu(), expected)
@@ -93,7 +111,9 @@ def check_norm(norm, case: tuple[torch.Tensor, torch.Tensor, torch.Tensor], adds
 
 def check_activation(activation, tokens: int, size: int, dtype: torch.dtype, seed: int = 0, device: str = "cpu") -> None:
     gate_up = (torch.randn(tokens, 2 * size, generator=torch.Generator().manual_seed(seed)) * 4).to(dtype)
-    out = activation(gate_up.to(device))
+    theirs = gate_up.to(device)
+    with poison():
+        out = activation(theirs)
     assert out.dtype == dtype
     reference.assert_close(out.cpu(), reference.activation(gate_up))
 
@@ -117,7 +137,9 @@ def check_write_kv(
     their_kv = to_device(tuple(cache.clone() for cache in kv) if device == "cpu" else kv, device)
     product = torch.cat((q, k, v), dim=1).to(device).split((heads[0], heads[1], heads[1]), dim=1)
     cos, sin = torch.cat((cos, sin), dim=1).to(device).chunk(2, dim=1)
-    out = write_kv(*product, cos, sin, their_kv, *arguments, 1e-5)
+    arguments = (cos, sin, their_kv, *arguments)
+    with poison():
+        out = write_kv(*product, *arguments, 1e-5)
     assert out.dtype == dtype
     reference.assert_close(out.cpu(), expected, slack=2)
     written = torch.zeros(blocks * block_size, dtype=torch.bool).index_fill_(0, slots, True).view(blocks, block_size)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from slot_fixtures import PrefixCache, make_seq
+from slot_suites import suite_test
 
 from minfer.blocks.contiguous import ContiguousBlocks
 from minfer.blocks.paged import PagedBlocks
@@ -15,6 +16,9 @@ from minfer.testing.toy import toy_config
 PARTS = {"contiguous": ContiguousBlocks, "paged": PagedBlocks, "prefix": PrefixBlocks}
 STEMS = [[0] * 14, [0, 1] * 7, [1, 0, 0] * 5]
 MAX_LEN = 20
+
+
+test_every_part_has_the_properties = suite_test("blocks")
 
 
 class Sharing(RuleBasedStateMachine):
@@ -213,9 +217,10 @@ def test_a_block_in_use_is_never_taken():
 
 
 def test_a_parent_that_gave_way_is_not_forked_from():
-    """Its blocks may be written in this very step: the child computes the prompt on its own."""
+    """Nor from one without output yet: its blocks may be written in this very step. The child computes the prompt on its own."""
     blocks = PagedBlocks(20, 2)
     parent = filled(blocks, [1, 2, 3])
+    assert blocks.match(make_seq([1, 2, 3], parent)) == 0
     parent.token_ids.append(4)
     parent.num_preemptions = 1
     assert blocks.match(make_seq([1, 2, 3], parent)) == 0

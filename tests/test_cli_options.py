@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -108,3 +109,18 @@ def test_a_slot_swapped_twice_is_a_usage_error():
 
 def test_a_malformed_logit_bias_is_a_usage_error():
     assert "ID=NUMBER" in run("generate", "x", "--logit-bias", "five=1", code=2).stderr
+
+
+@pytest.mark.parametrize(("load", "policy"), [(0.1, None), (1.5, "PASSIVE")])
+def test_threads_sleep_while_they_wait_only_on_a_busy_machine(monkeypatch, load, policy):
+    """Spinning threads stall where a core is taken; a value that the user has set stays."""
+    from minfer.__main__ import wait_politely
+
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setenv("OMP_WAIT_POLICY", "whatever was set")  # so that it is put back afterwards
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    wait_politely()
+    assert os.environ.get("OMP_WAIT_POLICY") == policy
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    wait_politely()
+    assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"

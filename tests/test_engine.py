@@ -204,6 +204,20 @@ def test_metrics_tell_the_requests_story():
     assert finish(engine)["again"].num_cached_tokens % 4 == 0
 
 
+def test_paging_wastes_less():
+    """Short requests under a long max_model_len: contiguous reservations are nearly all waste, pages nearly none."""
+    stats = {}
+    for stage, blocks in (("hf", 8), ("decoder", 8), ("paged", 100), ("chunked", 100)):
+        engine = make_engine(stage, num_kv_blocks=blocks)
+        run(engine, CROWD, greedy(8))
+        stats[stage] = engine.stats()
+    assert stats["decoder"].peak_kv_bytes == 8 * 128 * engine.config.model.kv_bytes_per_token(torch.float32)
+    assert stats["chunked"].peak_kv_bytes < stats["hf"].peak_kv_bytes < stats["decoder"].peak_kv_bytes
+    assert stats["decoder"].kv_wasted > 0.8
+    assert max(stats["paged"].kv_wasted, stats["chunked"].kv_wasted) < 0.25
+    assert stats["chunked"].num_steps < stats["paged"].num_steps + 8
+
+
 def test_another_dtype_runs():
     """bfloat16 on a CPU: its tokens are near the top in transformers' float32."""
     engine = make_engine("cpu", checkpoint(), dtype="bfloat16")

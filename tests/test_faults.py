@@ -11,6 +11,7 @@ from minfer import LLM
 from minfer.errors import MinferError
 from minfer.params import SamplingParams
 from minfer.testing.invariants import check_idle, check_scheduler
+from minfer.testing.tokenizers import byte_level_tokenizer
 from minfer.types import Status
 
 NORMAL = [7, 8, 9]
@@ -41,10 +42,7 @@ BAD_PARAMS = {
 def engine():
     """Every test must leave it able to serve a normal request."""
     engine = make_engine(max_model_len=64)
-    engine.tokenizer = engine.tokenizer.__class__(
-        tokenizer_object=engine.tokenizer._tokenizer, eos_token=engine.tokenizer.eos_token
-    )
-    engine.tokenizer._tokenizer.post_processor = None  # adds no BOS, so that the empty text has no tokens at all
+    engine.tokenizer = byte_level_tokenizer(bos=False)  # so that the empty text has no tokens at all
     return engine
 
 
@@ -106,6 +104,17 @@ def test_a_bad_prompt_in_a_list_stops_all_of_them():
         with pytest.raises(MinferError, match="SamplingParams, not dict"):
             llm.generate("a", {"temperature": 0})
         assert len(llm.generate(["", "ok"], greedy(2))) == 2
+
+
+def test_a_model_without_a_tokenizer():
+    """It takes and gives token ids; what needs text is refused, with what to use instead."""
+    with LLM(str(checkpoint(tokenizer=False)), stage="cpu", max_model_len=64, num_kv_blocks=20) as llm:
+        for prompt, params, message in [("hi", None, "pass token ids"), (NORMAL, SamplingParams(stop="x"), "use stop_token_ids")]:
+            with pytest.raises(MinferError, match=message):
+                llm.generate(prompt, params)
+        completion = llm.generate(NORMAL, greedy(5, logprobs=1))[0].outputs[0]
+        assert (oracle().count_ties(NORMAL, completion.token_ids), completion.text) == (0, "")
+        assert all(value.decoded_token is None for entry in completion.logprobs for value in entry.values())
 
 
 def test_an_id_in_use_is_refused(engine):

@@ -53,7 +53,7 @@ def logits_in_bfloat16(model: AutoModelForCausalLM, ids: list[int]) -> torch.Ten
 @pytest.mark.parametrize("stage", [FUSED, PREFILL], ids=lambda stage: stage.name)
 def test_bfloat16_differs_in_ties_only(stage, record_property):
     """Each token is the likeliest in transformers' eyes, or within two units in the last place of it."""
-    path = checkpoint("llama", hidden_size=256, num_hidden_layers=2, head_dim=64, initializer_range=0.05)
+    path = checkpoint("llama", hidden_size=384, head_dim=64, initializer_range=0.05)
     outputs = run(make_engine(stage, path, "bfloat16"), TEXTS, greedy(20))
     model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16, attn_implementation="eager").cuda()
     ties = 0

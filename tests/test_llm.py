@@ -84,6 +84,15 @@ def test_chat_uses_the_template_and_one_bos(llm):
     assert list(llm.stream(MESSAGES, GREEDY))[-1].outputs[0].token_ids == output.outputs[0].token_ids
 
 
+def test_chat_without_a_template(llm, monkeypatch):
+    """A model that was not made for chats says so, and completes plain prompts all the same."""
+    monkeypatch.setattr(llm.tokenizer, "chat_template", None)
+    for ask in (llm.chat, llm.stream):
+        with pytest.raises(MinferError, match="no chat template"):
+            ask(MESSAGES, GREEDY)
+    assert llm.generate("hello", GREEDY)[0].finished
+
+
 def test_stream_shows_every_step(llm):
     """One output a step, each longer than the last, the deltas making up the text; the last one is generate's."""
     whole = llm.generate("hello", GREEDY)[0].outputs[0]
@@ -147,13 +156,13 @@ def test_an_id_of_ours_in_the_callers_hands(llm):
 @pytest.mark.parametrize("stage", ["hf", "decoder", "continuous", "cpu"])
 def test_an_interrupted_call_leaves_the_next_one_clean(stage, where, monkeypatch):
     """Ctrl-C in any step of generate: it comes through, and the next call gives what an untouched engine gives."""
-    room = {"num_kv_blocks": 4 if stage in ("hf", "decoder") else 20, "block_size": 4}
+    room = {"num_kv_blocks": 6 if stage in ("hf", "decoder") else 30, "block_size": 4, "max_num_seqs": 6}
     llm = new_llm(stage=stage, **room)
     texts = prompts_of(6)
     expected = [output.outputs[0].token_ids for output in new_llm(stage=stage, **room).generate(texts, GREEDY)]
     owner = llm.engine.executor if where == "launch" else llm.engine.scheduler
     real = getattr(owner, where)
-    for step in (0, 1, 5, 8, 13):
+    for step in (0, 1, 2, 3, 6, 9, 10):  # after steps 2, 5 and 8 a sequence has ended, and the next plan is to give up its row
         calls = iter(range(100))
 
         def interrupt(*arguments, step=step, calls=calls):

@@ -7,6 +7,7 @@ from engine_fixtures import POLICIES, finish, greedy, make_engine, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slot_fixtures import make_seq
+from slot_suites import suite_test
 
 from minfer.resolve import resolve
 from minfer.scheduler.queue import WaitingQueue
@@ -31,6 +32,9 @@ sequences = st.lists(
     min_size=1,
     max_size=8,
 )
+
+
+test_every_part_has_the_properties = suite_test("policy")
 
 
 def queue_of(policy: str) -> WaitingQueue:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from slot_fixtures import PrefixCache, make_seq
+from slot_suites import suite_test
 
 from minfer.blocks.paged import PagedBlocks
 from minfer.blocks.prefix import PrefixBlocks
@@ -13,6 +14,9 @@ from minfer.preemption.swap import Swap
 from minfer.types import Copy
 
 SIZE = 3
+
+
+test_every_part_has_the_properties = suite_test("preemption")
 
 
 class Moving(RuleBasedStateMachine):

@@ -1,7 +1,9 @@
 """SiLU·mul in one Triton kernel.
 
 Layouts: gate_up [T, 2 I] with the gate in the first half of a row, contiguous rows; out [T, I].
-Grid: (T, ceil(I / TILE)). Each value is read once and written once; the plain version writes silu(gate) out in between.
+
+Grid: T * ceil(I / TILE) programs, those of a row side by side, so that memory is read in its own order (the other order costs 5 %).
+Each value is read once and written once; the plain version writes silu(gate) out in between.
 
 From: the fused gate|up projection of `model.py`. To: its down projection.
 """
@@ -19,11 +21,12 @@ TILE = 1024
 
 @triton.jit
 def kernel(gate_up, out, row_stride, I: tl.constexpr, TILE: tl.constexpr):  # noqa: E741
-    row = tl.program_id(0).to(tl.int64)
-    column = tl.program_id(1) * TILE + tl.arange(0, TILE)
-    ok = column < I
-    gate = tl.load(gate_up + row * row_stride + column, mask=ok, other=0.0).to(tl.float32)
-    up = tl.load(gate_up + row * row_stride + I + column, mask=ok, other=0.0).to(tl.float32)
+    tiles: tl.constexpr = (I + TILE - 1) // TILE
+    row = (tl.program_id(0) // tiles).to(tl.int64)
+    column = tl.program_id(0) % tiles * TILE + tl.arange(0, TILE)
+    ok = None if I % TILE == 0 else column < I
+    gate = tl.load(gate_up + row * row_stride + column, mask=ok).to(tl.float32)
+    up = tl.load(gate_up + row * row_stride + I + column, mask=ok).to(tl.float32)
     silu = (gate / (1 + tl.exp(-gate))).to(out.dtype.element_ty).to(tl.float32)  # rounded first, as transformers does
     tl.store(out + row * I + column, silu * up, mask=ok)
 
@@ -33,5 +36,5 @@ def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
     T, I = gate_up.shape[0], gate_up.shape[1] // 2  # noqa: E741
     out = torch.empty(T, I, dtype=gate_up.dtype, device=gate_up.device)
     if T:
-        kernel[(T, triton.cdiv(I, TILE))](gate_up, out, gate_up.stride(0), I=I, TILE=TILE, num_warps=4)
+        kernel[(T * triton.cdiv(I, TILE),)](gate_up, out, gate_up.stride(0), I=I, TILE=TILE, num_warps=4)
     return out

@@ -32,7 +32,7 @@ from minfer.write_kv.layout import strides
 
 needs = {"cuda", "triton"}
 
-PROGRAMS = 256  # enough to fill the card; twice as many for small heads, whose programs are lighter
+PROGRAMS = 256  # enough to fill the card
 LOG2E = 1.4426950408889634
 
 
@@ -138,11 +138,15 @@ class Shape(NamedTuple):
     warps: int
 
 
-def shape(num_rows: int, kv_heads: int, head_dim: int) -> Shape:
-    """From static sizes only. Where programs are few, each must have more bytes in flight, so it takes larger tiles."""
-    programs = PROGRAMS * (2 if head_dim <= 64 else 1)
-    splits = min(max(1, -(-programs // (num_rows * kv_heads))), 128)
-    return Shape(splits, 64, 4) if num_rows * kv_heads <= programs else Shape(splits, 32, 2)
+def shape(num_rows: int, kv_heads: int) -> Shape:
+    """From static sizes only. Large tiles keep more bytes in flight, but only three programs of them fit on a multiprocessor.
+
+    So they are for few programs, which fit all the same, and for very many, which take several rounds whatever their tiles are.
+    """
+    programs = num_rows * kv_heads
+    if PROGRAMS < programs < 8 * PROGRAMS:
+        return Shape(1, 32, 2)
+    return Shape(min(-(-PROGRAMS // programs), 128), 64, 4)
 
 
 def pieces(tile: int, block_size: int) -> int:
@@ -154,7 +158,7 @@ def pieces(tile: int, block_size: int) -> int:
 def decode_attention(q: torch.Tensor, kv: KV, batch: Batch, num_rows: int, scale: float, window: int | None, out: torch.Tensor) -> None:
     """The first num_rows rows of q [.., Hq, D], one query a sequence, into those of the contiguous `out`; no context gives zeros."""
     (_, Hq, D), (_, block_size, Hkv, _) = q.shape, kv[0].shape
-    splits, tile, warps = shape(num_rows, Hkv, D)
+    splits, tile, warps = shape(num_rows, Hkv)
     partial = lse = out
     if splits > 1:
         partial = torch.empty(num_rows, Hq, splits, D, dtype=torch.float32, device=q.device)

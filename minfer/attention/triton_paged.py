@@ -6,11 +6,9 @@ Layouts of `prefill`
                               heads are filled up to DP with zeros, and each sequence to a multiple of PAD rows, so that no tile
                               crosses into the next sequence
 
-The kernels take the sequences from `first` on, of which those before `first + chunks` are theirs.
-
-Grid of `gather`: (tiles of the longest context, Hkv, B). Grid of `prefill`: (Hq, tiles of the longest chunk, B), the last tiles
-first, since they see the most keys. A program keeps QUERIES rows of one head and runs over the keys they see. Only the tiles on the
-diagonal (and at a window's edge) need a mask.
+A launch takes neighbouring sequences, from `first` on. Grid of `gather`: (Hkv, tiles of the longest context, sequences). Grid of
+`prefill`: (Hq, tiles of the longest chunk, sequences), the last tiles first, since they see the most keys. A program keeps QUERIES
+rows of one head and runs over the keys they see. Only the tiles on the diagonal (and at a window's edge) need a mask.
 
 Copying the pages first costs 2 % of the time of a long prefill, and lets the kernel fetch whole tiles with the card's copy engine
 (tensor descriptors): a fifth faster than looking pages up in the loop. Before Hopper, which has no such engine, the same loop reads
@@ -58,7 +56,7 @@ def gather(
     k_cache, v_cache, copy, block_tables, context_lens, first, rows, table_row, block_stride, token_stride, head_stride,
     D: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr, TOKENS: tl.constexpr, PAD: tl.constexpr,
 ):  # fmt: skip
-    tile, head, chunk = tl.program_id(0), tl.program_id(1), first + tl.program_id(2)
+    head, tile, chunk = tl.program_id(0), tl.program_id(1), first + tl.program_id(2)
     context = tl.load(context_lens + chunk)
     if tile * TOKENS < tl.cdiv(context, PAD) * PAD:
         token, dim = tile * TOKENS + tl.arange(0, TOKENS), tl.arange(0, DP)
@@ -67,7 +65,7 @@ def gather(
         blocks = tl.load(table + token // BLOCK, mask=ok, other=0).to(tl.int64)
         at = (blocks * block_stride + (token % BLOCK) * token_stride + head * head_stride)[:, None] + dim[None, :]
         row = (begin_of(context_lens, first, chunk, PAD) + token).to(tl.int64)
-        width = tl.num_programs(1) * DP
+        width = tl.num_programs(0) * DP
         to = copy + (row * width + head * DP)[:, None] + dim[None, :]
         mask = ok[:, None]
         if D < DP:
@@ -217,7 +215,7 @@ def prefill_attention(q: torch.Tensor, kv: KV, batch: Batch, begin: int, scale: 
     block_tables, context_lens = batch.block_tables, batch.context_lens
     for first, last, rows in launches(batch.contexts, begin, MAX_ROWS):
         copy = torch.empty(2 * rows, Hkv * padded, dtype=q.dtype, device=q.device)
-        gather[(triton.cdiv(max(batch.contexts[first:last]), TOKENS), Hkv, last - first)](
+        gather[(Hkv, triton.cdiv(max(batch.contexts[first:last]), PAD) * (PAD // TOKENS), last - first)](
             *kv, copy, block_tables, context_lens, first, rows, block_tables.stride(0), *strides(kv),
             D=D, DP=padded, BLOCK=block_size, TOKENS=TOKENS, PAD=PAD, num_warps=4,
         )  # fmt: skip

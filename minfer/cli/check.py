@@ -5,6 +5,7 @@ From: the command line. To: `minfer/testing`, which draws the cases; its results
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from minfer.cli.console import note
+from minfer.cli.console import log_from, note
 
 if TYPE_CHECKING:
     from minfer.testing.checking import Result
@@ -43,6 +44,9 @@ def check(
         raise typer.BadParameter(f"no slot is called {slot!r}; the slots are {', '.join(SLOTS)}", param_hint="SLOT")
     if report is not None:
         check_writable(report)
+    if not context.find_root().params["verbose"]:
+        log_from(logging.ERROR)  # a warning of the part would be repeated for every example
+        context.call_on_close(lambda: log_from(logging.WARNING))
     if part is not None and needs_interpreter(part) and not interpreting():
         raise typer.Exit(run_interpreted(context))
     target = find_target(slot, part)
@@ -99,5 +103,6 @@ def run_interpreted(context: typer.Context) -> int:
     options = {name: value for name, value in context.params.items() if name != "slot" and value is not None}
     given = [f"--{'json' if name == 'report' else name}={value}" for name, value in options.items()]
     debug = ["--debug"] if context.find_root().params["debug"] else []
-    command = [sys.executable, "-m", "minfer", *debug, "check", context.params["slot"], *given]
+    quiet = ["-W", "ignore::RuntimeWarning"]  # the interpreter's arithmetic is numpy's, which warns of each infinity
+    command = [sys.executable, *quiet, "-m", "minfer", *debug, "check", context.params["slot"], *given]
     return subprocess.run(command, env={**os.environ, INTERPRET: "1"}, check=False).returncode

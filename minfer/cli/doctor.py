@@ -78,7 +78,8 @@ def threads() -> Check:
     ok = count <= cores
     setting = os.environ.get("OMP_NUM_THREADS", "not set")
     advice = None if ok else f"more threads than cores are slow: set OMP_NUM_THREADS={cores}"
-    return Check("threads", f"{count} (OMP_NUM_THREADS {setting})", ok, False, advice)
+    waits = "sleep" if os.environ.get("OMP_WAIT_POLICY", "").upper() == "PASSIVE" else "spin"
+    return Check("threads", f"{count} (OMP_NUM_THREADS {setting}); they {waits} while they wait for each other", ok, False, advice)
 
 
 def processor() -> Check:

@@ -18,6 +18,8 @@ import triton.language as tl
 
 needs = {"cuda", "triton"}
 
+VALUES = 64  # that a thread holds: with few warps a row, the sum of squares makes few of them wait for each other
+
 
 @triton.jit
 def kernel(x, residual, y, weight, eps, x_row, residual_row, H: tl.constexpr, HP: tl.constexpr, ADD: tl.constexpr):
@@ -25,14 +27,15 @@ def kernel(x, residual, y, weight, eps, x_row, residual_row, H: tl.constexpr, HP
     column = tl.arange(0, HP)
     ok = None if H == HP else column < H
     zero = None if H == HP else 0.0
-    r = tl.load(x + row * x_row + column, mask=ok, other=zero).to(tl.float32)
+    r = tl.load(x + row * x_row + column, mask=ok, other=zero)
     if ADD:
-        r += tl.load(residual + row * residual_row + column, mask=ok, other=zero).to(tl.float32)
+        r = r.to(tl.float32) + tl.load(residual + row * residual_row + column, mask=ok, other=zero).to(tl.float32)
         r = r.to(residual.dtype.element_ty)
+    wide = r.to(tl.float32)
+    scale = tl.rsqrt(tl.sum(wide * wide, 0) / H + eps)
+    normed = (wide * scale).to(y.dtype.element_ty).to(tl.float32)  # rounded before the weight, as transformers does
+    if ADD:
         tl.store(residual + row * residual_row + column, r, mask=ok)
-        r = r.to(tl.float32)
-    scale = tl.rsqrt(tl.sum(r * r, 0) / H + eps)
-    normed = (r * scale).to(y.dtype.element_ty).to(tl.float32)  # rounded before the weight, as transformers does
     tl.store(y + row * H + column, normed * tl.load(weight + column, mask=ok, other=zero).to(tl.float32), mask=ok)
 
 
@@ -45,6 +48,6 @@ def add_rms_norm(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.T
         padded = triton.next_power_of_2(H)
         kernel[(T,)](
             x, summed, y, weight, eps, x.stride(0), summed.stride(0),
-            H=H, HP=padded, ADD=residual is not None, num_warps=min(max(padded // 512, 1), 16),
+            H=H, HP=padded, ADD=residual is not None, num_warps=min(max(padded // VALUES // 32, 1), 16),
         )  # fmt: skip
     return y, summed

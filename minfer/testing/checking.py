@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
 from minfer.errors import MinferError
@@ -18,7 +20,9 @@ from minfer.testing.properties import CPU, Case, Place, Property
 
 SHRINK_SECONDS = 10.0  # a simpler case is looked for no longer than this
 VARY_SECONDS = 10.0
-INTERPRETED_SHARE = 10  # Triton's interpreter is slow: there, one in so many examples
+# Where nobody says how many examples: Triton's interpreter is slow, and on a GPU a kernel is compiled for each new size.
+INTERPRETED_SHARE = 10  # one example in so many
+INTERPRETED_SECONDS, GPU_SECONDS = 3.0, 15.0  # no further example once a property has taken so long
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,17 @@ def one_line(case: Case) -> str:
     return json.dumps(case, allow_nan=False)
 
 
+@contextmanager
+def threads(place: Place) -> Iterator[None]:
+    """PyTorch's threads as the place says, and afterwards as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(place.threads or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def failure(prop: Property, part: Any, case: Case) -> BaseException | None:
     """Run one case → what went wrong, or None. A part may do anything; only an interrupt from the keyboard gets through."""
     try:
@@ -61,11 +76,13 @@ def check(prop: Property, part: Any, place: Place = CPU, examples: int | None = 
 
     shrink=False stops at the first case that fails, as it was drawn.
     """
+    held, deadline = 0, float("inf")
     if examples is None:
         examples = max(3, prop.examples // INTERPRETED_SHARE) if place.interpreted else prop.examples
+        if place.interpreted or place.device != "cpu":
+            deadline = time.monotonic() + (INTERPRETED_SECONDS if place.interpreted else GPU_SECONDS)
     failed: dict[str, BaseException] = {}
     last: list[Case] = []
-    held, deadline = 0, float("inf")
 
     @seed(at)
     @settings(
@@ -83,7 +100,9 @@ def check(prop: Property, part: Any, place: Place = CPU, examples: int | None = 
         nonlocal held, deadline
         key = one_line(case)
         error = failed.get(key)
-        if error is None and time.monotonic() < deadline:
+        if error is None:
+            if time.monotonic() > deadline:
+                return
             error = failure(prop, part, case)
         if error is not None:
             if not failed:
@@ -93,21 +112,25 @@ def check(prop: Property, part: Any, place: Place = CPU, examples: int | None = 
             raise error
         held += not failed
 
-    try:
-        run()
-    except BaseException:
+    with threads(place):
+        try:
+            run()
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            if not failed:
+                raise  # not the part's doing but a fault of the suite
         if not failed:
-            raise  # not the part's doing: an interrupt, or a fault of the suite
-    if not failed:
-        return Result(prop, "passed", held)
-    case = last[-1]
-    return failed_result(prop, part, place, held, case, failed[one_line(case)], shrink)
+            return Result(prop, "passed", held)
+        case = last[-1]
+        return failed_result(prop, part, place, held, case, failed[one_line(case)], shrink)
 
 
 def replay(prop: Property, part: Any, place: Place, case: Case) -> Result:
     """Run one case, exactly as it is written."""
-    error = failure(prop, part, case)
-    return Result(prop, "passed", 1) if error is None else failed_result(prop, part, place, 0, case, error, True)
+    with threads(place):
+        error = failure(prop, part, case)
+        return Result(prop, "passed", 1) if error is None else failed_result(prop, part, place, 0, case, error, True)
 
 
 def failed_result(prop: Property, part: Any, place: Place, held: int, case: Case, error: BaseException, vary: bool) -> Result:

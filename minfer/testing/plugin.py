@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+TARGETS = pytest.StashKey[list]()  # the parts that --part names
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("minfer", "minfer's parity suites (pytest --pyargs minfer.testing)")
@@ -21,13 +23,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--part-seed", type=int, default=0, metavar="N", help="another seed draws other cases")
 
 
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Which file fills which slot."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Find the parts before anything is collected, so that a mistake is one line."""
     if not config.getoption("--part"):
-        return []
+        return
     from minfer.testing.target import targets_of
 
     try:
-        return [line for target in targets_of(config.getoption("--part")) for line in target.describe()]
+        config.stash[TARGETS] = targets_of(config.getoption("--part"))
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Which file fills which slot."""
+    return [line for target in config.stash.get(TARGETS, []) for line in target.describe()]

@@ -25,6 +25,7 @@ class Place(NamedTuple):
 
     device: str = "cpu"
     interpreted: bool = False  # a Triton kernel in Triton's interpreter: slow, and silently wrong in bfloat16
+    threads: int | None = 1  # of PyTorch: on small tensors more cost time. None: as many as it has
 
     @property
     def dtypes(self) -> list[str]:

@@ -36,10 +36,16 @@ def explain(result: Result, target: Target) -> list[str]:
     return [*lines, f"replay:    {replay_command(result, target)}"]
 
 
+def in_full(result: Result, target: Target) -> str:
+    """All that there is to say of one failure."""
+    return "\n".join([*target.describe(), headline(result), *explain(result, target)])
+
+
 def summary(results: list[Result]) -> str:
     """How far the part got."""
     counts = [(sum(result.status == status for result in results), status) for status in ("passed", "failed", "not written")]
-    return f"{len(results)} properties: {', '.join(f'{count} {status}' for count, status in counts if count)}"
+    noun = "property" if len(results) == 1 else "properties"
+    return f"{len(results)} {noun}: {', '.join(f'{count} {status}' for count, status in counts if count)}"
 
 
 def replay_command(result: Result, target: Target) -> str:

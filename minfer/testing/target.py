@@ -53,14 +53,17 @@ def find_target(slot: str, name: str | None = None) -> Target:
     """The part called `name`; without one, the part that this machine's default stage has in the slot.
 
     Raises:
-        PartError: it cannot be found, does not fit, or needs what this machine lacks.
+        PartError: there is no such slot; or the part cannot be found, does not fit, or needs what this machine lacks.
     """
+    if slot not in SLOTS:
+        raise PartError(f"no slot is called {slot!r}; the slots are {', '.join(SLOTS)}")
     name = name or getattr(best_stage()[0], slot)
     file, needs = origin(name)
     interpreted = needs_interpreter(name) and interpreting()
     part = resolve(slot, name, lift=frozenset({"cuda"}) if interpreted else frozenset())
     device = "cuda" if "cuda" in needs and "cuda" in machine() else "cpu"
-    return Target(slot, name, part, file, Place(device, interpreted))
+    threads = None if "compiler" in needs else 1  # a part in C++ may share its work out, and must do that right
+    return Target(slot, name, part, file, Place(device, interpreted, threads))
 
 
 def needs_interpreter(name: str) -> bool:

@@ -36,7 +36,7 @@ def cases(
 
     `rows` are (new tokens, tokens with them): (1, 0) is a padding row, which has no context.
     """
-    block_size = draw(st.sampled_from([4, 1, 2, 3, 8, 16, 64]))
+    block_size = draw(st.sampled_from([4, 1, 2, 3, 8, 16, 64, 256]))  # the last is longer than most contexts: contiguous storage
     pages = [max(1, count * block_size + step) for count in (1, 2) for step in (-1, 0, 1)]
     tiles = [edge for edge in EDGES if edge < 70] if place.interpreted else EDGES
     context = st.one_of(st.sampled_from(pages), st.integers(1, 40), st.sampled_from(tiles))
@@ -51,7 +51,7 @@ def cases(
         "block_size": block_size,
         "group": draw(st.sampled_from(GROUPS)),
         "kv_heads": draw(st.sampled_from([1, 2] if place.interpreted else [1, 2, 3])),
-        "head_dim": draw(st.sampled_from([*small, 64, 80] if place.interpreted else [*small, 64, 80, 96, 128])),
+        "head_dim": draw(st.sampled_from([*small, 64, 80] if place.interpreted else [*small, 64, 80, 96, 128, 256])),
         "dtype": draw(st.sampled_from(place.dtypes)),
         "window": draw(st.integers(1, 45)) if windows else None,
         "scale": draw(st.sampled_from([None, 0.1])),  # None: one over the root of head_dim
@@ -105,7 +105,9 @@ def locate(case: Case, token: int, head: int, dimension: int) -> str:
         if token < first + new:
             position = context - new + token - first
             pages, last = -(-context // case["block_size"]), (context - 1) % case["block_size"] + 1
-            here = f"row {row}, position {position} of context {context} ({pages} pages, {last} tokens in the last)"
+            here = (
+                f"row {row}, position {position} of context {context} (pages: {pages}, the last holds {last} of {case['block_size']})"
+            )
             here = here if context else f"row {row}, which is padding"
             return f"{here}, query head {head}, dimension {dimension}"
         first += new
@@ -133,25 +135,26 @@ def check_large(part: Any, case: Case) -> None:
 
 
 def vary(case: Case, place: Place) -> dict[str, dict[Any, Case]]:
-    """The same batch in other sizes; and as one decode row, over all contexts up to a little more than two pages."""
-    found = {
-        "query heads per K/V head": {group: {**case, "group": group} for group in GROUPS},
-        "head_dim": {size: {**case, "head_dim": size} for size in (64, 80, 96, 128)},
-        "K/V heads": {heads: {**case, "kv_heads": heads} for heads in (1, 2, 3)},
-        "dtype": {dtype: {**case, "dtype": dtype} for dtype in place.dtypes},
-        "block_size": {size: {**case, "block_size": size} for size in (1, 2, 3, 4, 8, 16, 64)},
-        "window": {size: {**case, "window": size} for size in (None, 1, 2, 5, 32, 1000)},
-        "layout of the cache": {layout: {**case, "layout": layout} for layout in LAYOUTS},
-        "spare columns of the block table": {count: {**case, "spare_columns": count} for count in (0, 3)},
-        "q a view": {strided: {**case, "strided_q": strided} for strided in (False, True)},
-        "scale": {scale or "1/sqrt(D)": {**case, "scale": scale} for scale in (None, 0.1)},
-    }
+    """One decode row of any context up to a little more than two pages, where the case has such rows only; and other sizes."""
+    found = {}
+    size = case["block_size"]
     if all(new == 1 for new, _ in case["rows"]):
-        size = case["block_size"]
         pages = range(2 * size + 2) if size < 16 else [count * size + step for count in (1, 2) for step in (-1, 0, 1)]
         contexts = sorted({0, 1, *pages, *(EDGES[:6] if place.interpreted else EDGES)})
         found["context of one row"] = {length: {**case, "rows": [[1, length]]} for length in contexts}
-    return found
+    others = {
+        "block_size": (1, 2, 3, 4, 8, 16, 64),
+        "group": GROUPS,  # query heads that share a K/V head
+        "kv_heads": (1, 2, 3),
+        "head_dim": (64, 80, 96, 128),
+        "window": (None, 1, 2, 5, 32, 1000),
+        "scale": (None, 0.1),
+        "layout": LAYOUTS,
+        "spare_columns": (0, 3),
+        "strided_q": (False, True),
+        "dtype": place.dtypes,
+    }
+    return found | {name: {value: {**case, name: value} for value in values} for name, values in others.items()}
 
 
 PROPERTIES = [

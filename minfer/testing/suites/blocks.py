@@ -1,7 +1,7 @@
 """Slot `blocks`: blocks are handed out once, shared only where they hold the same tokens, copied before they are written, given back.
 
-The part is driven as a scheduler drives it, and its blocks have memory: an array of token ids per block. So what a block table says
-can be compared with what the sequence must find there.
+The part is driven as a scheduler drives it, and its blocks have memory. A token's K/V depend on all tokens before it, so in their
+place lies the list of these tokens. What a block table says can be compared with what the sequence must find there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from minfer.testing.traffic import cases as traffic_cases
 from minfer.types import Request, Sampling, Sequence, Status
 
 MAX_LEN = 16
-Memory = dict[int, dict[int, int]]  # block → offset → token id
+Memory = dict[int, dict[int, list[int]]]  # block → offset → tokens up to the one there
 
 
 def cases(place: Place, reuse: bool = False) -> st.SearchStrategy[Case]:
@@ -28,16 +28,18 @@ def cases(place: Place, reuse: bool = False) -> st.SearchStrategy[Case]:
     """
     prompt = st.lists(st.integers(0, 1), min_size=4 if reuse else 1, max_size=9)
     sequence = st.integers(0, 5)
-    new = st.fixed_dictionaries({"new": prompt}, optional={"of": sequence})
+    new = st.fixed_dictionaries({"new": prompt})
+    fork = st.fixed_dictionaries({"new": st.just([0]), "of": sequence})
     run = st.fixed_dictionaries({"run": sequence, "tokens": st.integers(9 if reuse else 1, 9)})
     free = st.fixed_dictionaries({"free": sequence})
-    events = st.lists(st.one_of(new, run, free) if reuse else st.one_of(new, run, run, free), min_size=1, max_size=30)
+    events = st.lists(st.one_of(new, fork, run, run, free), min_size=2, max_size=30)
+    first = st.just([0, 1, 0, 1, 0]) if reuse else prompt
     return st.fixed_dictionaries(
         {
             "block_size": st.integers(1, 4),
             "num_blocks": st.integers(2, 14),  # block 0, which pads, included
             "keep": st.integers(0, 2),  # blocks to leave free at admission
-            "events": events.map(lambda rest: [{"new": [0, 1, 0, 1, 0]}, *rest] if reuse else rest),
+            "events": st.tuples(first, events).map(lambda drawn: [{"new": drawn[0]}, *drawn[1]]),
         }
     )
 
@@ -53,7 +55,6 @@ class Pool:
         self.blocks = part(case["num_blocks"], self.size)
         self.memory: Memory = {}
         self.seqs: list[Sequence] = []
-        self.matched: list[tuple[Sequence, int]] = []  # what each match gave
 
     def play(self) -> None:
         total = self.blocks.num_total
@@ -81,18 +82,20 @@ class Pool:
         self.seqs.append(Sequence(len(self.seqs), request, int(parent is not None), sampling, ids, len(ids), MAX_LEN, parent))
 
     def run(self, seq: Sequence, count: int) -> None:
-        """Admit it if need be, compute up to `count` tokens, and append one where all known ones are computed."""
+        """Admit it if need be, and compute `count` tokens: known ones in one piece, then output one by one."""
         if seq.finished or (seq.status is Status.WAITING and not self.admit(seq)):
             return
-        end = min(seq.num_computed + count, seq.num_tokens)
-        if not self.allocate(seq, end, 0):
-            return
-        for at in range(seq.num_computed, end):
-            self.memory.setdefault(seq.block_table[at // self.size], {})[at % self.size] = seq.token_ids[at]
-        seq.num_computed = end
-        self.blocks.commit(seq)
-        if end == seq.num_tokens < MAX_LEN:
-            seq.token_ids.append(2 + seq.index)  # differs between the completions of a request
+        last = min(seq.num_computed + count, MAX_LEN)
+        while seq.num_computed < min(last, seq.num_tokens):
+            end = min(last, seq.num_tokens)
+            if not self.allocate(seq, end, 0):
+                return
+            for at in range(seq.num_computed, end):
+                self.memory.setdefault(seq.block_table[at // self.size], {})[at % self.size] = seq.token_ids[: at + 1]
+            seq.num_computed = end
+            self.blocks.commit(seq)
+            if end == seq.num_tokens < MAX_LEN:
+                seq.token_ids.append(2 + seq.index)  # differs between the completions of a request
 
     def admit(self, seq: Sequence) -> bool:
         """As a scheduler does: take what is there already, then room for all its tokens."""
@@ -100,7 +103,6 @@ class Pool:
         found = self.blocks.lookup(seq)
         expect(self.blocks.num_free == before and not seq.block_table, "lookup to take nothing", "blocks taken")
         seq.num_computed = matched = self.blocks.match(seq)
-        self.matched.append((seq, matched))
         expect(
             0 <= matched < seq.num_tokens, f"match to leave the last of {seq.num_tokens} tokens to compute", f"{matched} tokens matched"
         )
@@ -175,13 +177,13 @@ class Pool:
             block, offset = at // self.size, at % self.size
             if block < len(seq.block_table):
                 number = seq.block_table[block]
-                token = self.memory.get(number, {}).get(offset, "nothing")
+                found = self.memory.get(number, {}).get(offset, "nothing")
             else:
-                number, token = "none", "nothing"
+                number, found = "none", "nothing"
             expect(
-                token == seq.token_ids[at],
-                f"sequence {seq.seq_id} to find its tokens {seq.token_ids[: seq.num_computed]} in its blocks after {verb}",
-                f"{token} at position {at} (block {number}, offset {offset}) instead of {seq.token_ids[at]}",
+                found == seq.token_ids[: at + 1],
+                f"sequence {seq.seq_id} to find the K/V of its tokens {seq.token_ids[: seq.num_computed]} in its blocks after {verb}",
+                f"those of {found} at position {at} (block {number}, offset {offset})",
             )
 
 

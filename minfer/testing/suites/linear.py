@@ -11,7 +11,7 @@ from minfer.testing import reference
 from minfer.testing.properties import Case, Place, Property, device_of, dtype_of, expect_tensor
 
 TOKENS = [1, 2, 3, 4, 8, 17, 64, 0]
-SIZES = [1, 2, 3, 7, 16, 33, 64, 100, 257]
+SIZES = [1, 2, 3, 7, 16, 33, 64, 100, 257, 600]
 
 
 def cases(place: Place) -> st.SearchStrategy[Case]:

@@ -111,17 +111,15 @@ def check_contents(part: Any, case: Case) -> None:
 
 
 def check_leaks(part: Any, case: Case) -> None:
-    """One sequence, again and again: it must fare as it did the first time."""
-    memory = Memory(part, {**case, "lengths": case["lengths"][:1]})
-    kept = []
-    for cycle in range(6):
-        seq = Memory(part, {**case, "lengths": case["lengths"][:1]}).seqs[0]
-        memory.seqs = [seq]
-        memory.run(seq)
-        memory.evict(seq)
-        kept.append(seq.num_computed)
-        if cycle % 2:
+    """One sequence after another, all alike: each must fare as the first one did, however often it gives way."""
+    alike = {**case, "lengths": case["lengths"][:1]}
+    memory, kept = Memory(part, alike), []
+    for times in (1, 3, 1):
+        [seq] = Memory(part, alike).seqs
+        for _ in range(times):
             memory.run(seq)
+            memory.evict(seq)
+            kept.append(seq.num_computed)
         memory.end(seq)
     expect(len(set(kept)) == 1, f"the same {kept[0]} tokens kept each time that a sequence like it gives way", f"{kept} tokens")
 

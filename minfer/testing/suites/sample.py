@@ -16,7 +16,8 @@ from minfer.testing.sampling import INF, Row, allowed, chi_square, edited, row
 
 NUM_PROMPT = 4  # of each row's history
 MARGIN = 1e-3  # scores closer than this are a tie: float32 may see either as the larger
-FILTERS = {"top_k": [1, 3, 64, 10**9], "top_p": [0.3, 0.9, 1e-9], "min_p": [0.1, 1.0]}
+FILTERS = {"top_k": [3, 2, 8, 1, 64, 10**9], "top_p": [0.9, 0.3, 1e-9], "min_p": [0.1, 1.0]}
+ANY_SPREAD = [3.0, 0.3, 30.0]
 EDITS = {
     "repetition_penalty": [1.3, 0.5],
     "presence_penalty": [1.5, -0.5],
@@ -42,13 +43,14 @@ def rows(temperatures: list[float], options: dict[str, list]) -> st.SearchStrate
     return st.lists(one, min_size=1, max_size=5)
 
 
-def cases(place: Place, temperatures: list[float], options: dict[str, list]) -> st.SearchStrategy[Case]:
+def cases(place: Place, temperatures: list[float], options: dict[str, list], spreads: list[float]) -> st.SearchStrategy[Case]:
     return st.fixed_dictionaries(
         {
             "rows": rows(temperatures, options),
             "vocab": st.sampled_from([64, 1500]),
             "dtype": st.sampled_from(place.dtypes),
-            "spread": st.sampled_from([3.0, 0.3, 30.0]),  # standard deviation of the logits
+            "spread": st.sampled_from(spreads),  # standard deviation of the logits
+            "mean": st.sampled_from([0.0, -10.0]),
             "rounded": st.booleans(),  # to whole numbers: many ties
             "banned": st.sampled_from([0, 2]),  # every second token is impossible (-inf)
             "seed": st.integers(0, 99),
@@ -59,7 +61,8 @@ def cases(place: Place, temperatures: list[float], options: dict[str, list]) -> 
 
 def build(case: Case) -> tuple[torch.Tensor, list[Row]]:
     """Logits [S, vocab], and the rows as `sampling_tensors` takes them."""
-    logits = torch.randn(len(case["rows"]), case["vocab"], generator=torch.Generator().manual_seed(case["seed"])) * case["spread"]
+    logits = torch.randn(len(case["rows"]), case["vocab"], generator=torch.Generator().manual_seed(case["seed"]))
+    logits = logits * case["spread"] + case["mean"]
     if case["rounded"]:
         logits = logits.round()
     if case["banned"]:
@@ -192,7 +195,7 @@ PROPERTIES = [
     Property(
         "greedy",
         "Temperature 0 takes the largest logit, of equal ones the first, whatever the other rows do.",
-        lambda place: cases(place, [0, 1.0], {}),
+        lambda place: cases(place, [0, 1.0], {}, ANY_SPREAD),
         check_greedy,
         80,
         vary,
@@ -200,7 +203,7 @@ PROPERTIES = [
     Property(
         "edits",
         "logit_bias, min_tokens and the penalties change the scores: repetition by prompt and output, the others by the output only.",
-        lambda place: cases(place, [0], EDITS),
+        lambda place: cases(place, [0], EDITS, ANY_SPREAD),
         check_greedy,
         150,
         vary,
@@ -208,17 +211,17 @@ PROPERTIES = [
     Property(
         "race",
         "Seed and position decide: of the tokens that min_p, top_k and top_p leave, the first in the documented race is drawn.",
-        lambda place: cases(place, [1.0, 0.5, 2.0, 0], {**FILTERS, "logit_bias": EDITS["logit_bias"]}),
+        lambda place: cases(place, [1.0, 0.5, 2.0, 0], {**FILTERS, "logit_bias": EDITS["logit_bias"]}, [1.0, 0.3, 3.0]),
         check_race,
-        150,
+        250,
         vary,
     ),
     Property(
         "alone",
         "A row depends on its own logits, parameters, seed and position only.",
-        lambda place: cases(place, [1.0, 0, 0.5, 1e-5, 5.0], {**FILTERS, **EDITS}),
+        lambda place: cases(place, [1.0, 0, 0.5, 1e-5, 5.0], {**FILTERS, **EDITS}, ANY_SPREAD),
         check_alone,
-        80,
+        200,
         vary,
     ),
     Property(

@@ -1,8 +1,12 @@
-"""Fault: a block's key is the hash of its own tokens: what comes before them is not compared."""
+"""Fault: a block is found by its own tokens and by how many come before it, whatever those are."""
 
 from __future__ import annotations
 
 from minfer.blocks.prefix import PrefixBlocks
+
+
+def depth(entry):
+    return 0 if entry is None else 1 + depth(entry.parent)
 
 
 class Mutant(PrefixBlocks):
@@ -10,7 +14,8 @@ class Mutant(PrefixBlocks):
         entries = []
         for i in range((seq.num_tokens - 1) // self.block_size):
             tokens = self._tokens(seq, i)
-            entry = next((each for each in self._by_key.values() if each.tokens == tokens), None)
+            found = (entry for entry in self._by_key.values() if entry.tokens == tokens and depth(entry.parent) == i)
+            entry = next(found, None)
             if entry is None:
                 break
             entries.append(entry)

@@ -1,4 +1,4 @@
-"""Fault: a block table narrower than the last one leaves the last one's columns standing, and contexts stand as well."""
+"""Fault: padding rows write where rows of the last batch did."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Stale(StaticBatch):
         before = self.buffers["slots"].clone()
         super().fill(batch, bucket)
         rows = batch.num_seqs
-        self.buffers["slots"][rows:bucket] = before[rows:bucket]  # padding rows write where the last batch's rows did
+        self.buffers["slots"][rows:bucket] = before[rows:bucket]
 
 
 class Mutant(CudaGraphRunner):

@@ -1,0 +1,53 @@
+"""Slot `attention`, FlexAttention: equals the float64 reference; what is compiled is tested once, since that takes its time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_cases import attention_case, check_attention
+from torch.nn.attention.flex_attention import flex_attention
+
+from minfer.attention import flex
+from minfer.testing.batches import LAYOUTS
+
+MIXED = [(1, 5), (1, 0), (1, 33), (7, 20), (40, 40)]
+
+
+@st.composite
+def cases(draw):
+    context = st.one_of(st.sampled_from([15, 16, 17, 127, 128, 129]), st.integers(1, 60))
+    works = [(1, draw(st.one_of(st.just(0), context))) for _ in range(draw(st.integers(0, 3)))]
+    for _ in range(draw(st.integers(0 if works else 1, 2))):
+        total = max(2, draw(context))
+        works.append((draw(st.integers(2, total)), total))
+    heads, D = draw(st.sampled_from([(2, 2), (4, 2), (9, 3), (7, 1)])), draw(st.sampled_from([8, 64, 80]))
+    dtype = draw(st.sampled_from([torch.float32, torch.bfloat16]))
+    return attention_case(works, heads, D, draw(st.sampled_from([1, 5, 16])), dtype, draw(st.sampled_from(LAYOUTS)))
+
+
+@pytest.mark.filterwarnings("ignore:.*flex_attention called without torch.compile")
+@settings(max_examples=25)
+@given(case=cases(), window=st.one_of(st.none(), st.integers(1, 70)))
+def test_flex_equals_the_reference(case, window):
+    """The masks and the copied keys, with FlexAttention's own plain version in the place of the compiled one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flex, "compiled", lambda: flex_attention)
+        check_attention(flex.attention, case, window)
+
+
+@pytest.mark.slow
+def test_compiled_flex_equals_the_reference():
+    """The compiled version, on sizes that are the same when filled up: compiled once, right for both."""
+    for works in (MIXED, [(1, 64), (1, 7), (50, 61)]):
+        check_attention(flex.attention, attention_case(works, (4, 2), 16, 4, torch.float32))
+
+
+@pytest.mark.parametrize(("length", "filled"), [(0, 128), (1, 128), (128, 128), (129, 256), (256, 256), (300, 512)])
+def test_sizes_are_filled_up_to_few(length, filled):
+    """Powers of two from FlexAttention's block on; what is added has the given value."""
+    out = flex.fill(torch.zeros(2, length, 3), 7.0, dim=1)
+    assert out.shape == (2, filled, 3)
+    assert not out[:, :length].any()
+    assert (out[:, length:] == 7).all()
