@@ -21,15 +21,22 @@ def machine(report: dict) -> str:
 
 
 def ladder(report: dict) -> list[str]:
-    rows = ["| stage | tokens/s | time to first token, ms | peak KV, MiB | KV wasted | equals the baseline |", "|---|--:|--:|--:|--:|---|"]
-    for stage in report["stages"]:
-        equal = {True: "yes", False: "no", None: ""}[stage["tokens_equal_baseline"]]
-        rows.append(
-            f"| `{stage['name']}` | {stage['tokens_per_s']:.0f} | {stage['ttft_ms']:.0f} | {stage['peak_kv_mib']:.1f} "
-            f"| {stage['kv_wasted_percent']:.0f} % | {equal} |"
-        )
-    first = report["stages"][0]
-    return [*rows, "", f"{report['model']}, {first['dtype']}; {machine(report)}."]
+    stages = report["stages"]
+    heads = ["stage", "tokens/s", "time to first token, ms", "peak KV, MiB", "KV wasted"]
+    for profile in stages[0].get("decode", []):
+        heads += [f"ms a decode step, {profile['batch']} rows", "launches", "GPU busy"]
+    compared = any(stage["tokens_equal_baseline"] is not None for stage in stages)
+    heads += ["equals the baseline"] * compared
+    rows = ["| " + " | ".join(heads) + " |", "|---" + "|--:" * (len(heads) - 1 - compared) + "|---" * compared + "|"]
+    for stage in stages:
+        cells = [f"`{stage['name']}`", f"{stage['tokens_per_s']:.0f}", f"{stage['ttft_ms']:.0f}", f"{stage['peak_kv_mib']:.1f}"]
+        cells += [f"{stage['kv_wasted_percent']:.0f} %"]
+        for profile in stage.get("decode", []):
+            cells += [f"{profile['ms_per_step']:.2f}", f"{profile['launches_per_step']:.0f}", f"{profile['gpu_busy']:.0%}"]
+        if compared:
+            cells += [{True: "yes", False: "no", None: ""}[stage["tokens_equal_baseline"]]]
+        rows.append("| " + " | ".join(cells) + " |")
+    return [*rows, "", f"{report['model']}, {stages[0]['dtype']}; {machine(report)}."]
 
 
 def throughput(report: dict) -> list[str]:

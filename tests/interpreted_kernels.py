@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from kernel_cases import attention_case, check_activation, check_attention, check_norm, check_write_kv, norm_case
+from kernel_cases import Draw, attention_case, check_activation, check_attention, check_norm, check_write_kv, norm_case
 
 from minfer.activation.triton import silu_mul
 from minfer.attention import triton_decode, triton_paged
@@ -19,62 +19,51 @@ from minfer.norm.triton import add_rms_norm
 from minfer.testing.batches import LAYOUTS
 from minfer.write_kv.triton import write_kv
 
-DTYPES = st.sampled_from([torch.float32, torch.float16])
-HEADS = st.sampled_from([(1, 1), (2, 2), (4, 2), (3, 1), (4, 1), (7, 1), (8, 1)])
+DTYPES = [torch.float32, torch.float16]
+PAGES = [1, 4, 5, 16, 32, 64]
 
 
-@st.composite
-def contexts(draw, block_size: int, least: int = 1) -> int:
-    """Crowded around the edges of pages and of the kernels' tiles."""
-    edges = {edge + step for edge in (block_size, 32, 64) for step in (-1, 0, 1)}
-    return max(least, draw(st.one_of(st.sampled_from(sorted(edges)), st.integers(1, 80))))
+SEEDS = st.integers(0, 2**32 - 1)
 
 
-@st.composite
-def attention_cases(draw, chunks: bool):
-    block_size = draw(st.sampled_from([1, 4, 5, 16, 32, 64]))
-    works = [(1, draw(st.one_of(st.just(0), contexts(block_size)))) for _ in range(draw(st.integers(0 if chunks else 1, 2)))]
-    for _ in range(draw(st.integers(1, 2)) if chunks else 0):
-        context = draw(contexts(block_size, 2))
-        works.append((draw(st.one_of(st.just(context), st.integers(2, context))), context))
-    D = draw(st.sampled_from([8, 16, 24, 64]))
-    return attention_case(works, draw(HEADS), D, block_size, draw(DTYPES), draw(st.sampled_from(LAYOUTS)), draw(st.integers(0, 9)))
+def draw_case(draw: Draw, works: list[tuple[int, int]]):
+    """The rest of a case: heads in groups of 1 to 8, pages and heads of any size, all layouts, both dtypes."""
+    choose = draw.random.choice
+    heads, D = choose([(1, 1), (2, 2), (4, 2), (3, 1), (4, 1), (7, 1), (8, 1)]), choose([8, 16, 24, 64])
+    return attention_case(works, heads, D, choose(PAGES), choose(DTYPES), choose(LAYOUTS), draw.seed % 100)
 
 
-WINDOWS = st.one_of(st.none(), st.integers(1, 9), st.integers(10, 70))
-
-
-@settings(max_examples=25)
-@given(case=attention_cases(chunks=False), window=WINDOWS, splits=st.sampled_from([1, 2, 5]), tile=st.sampled_from([32, 64]))
-def test_decode(case, window, splits, tile):
+@settings(max_examples=40, phases=[Phase.generate])  # a seed has nothing to shrink
+@given(SEEDS)
+def test_decode(seed):
     """Ragged contexts, any page, group, head size and window, whole or in splits that the shorter rows leave empty."""
+    draw = Draw(seed, (*PAGES, 128), 150)
+    works = draw.works(3, 0)
+    shape = triton_decode.Shape(draw.random.choice([1, 2, 5]), draw.random.choice([32, 64]), 4)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(triton_decode, "shape", lambda *sizes: triton_decode.Shape(splits, tile, 4))
-        check_attention(triton_decode.attention, case, window)
+        patch.setattr(triton_decode, "shape", lambda *sizes: shape)
+        check_attention(triton_decode.attention, draw_case(draw, works), draw.window(works))
 
 
-@settings(max_examples=20)
-@given(
-    case=attention_cases(chunks=True),
-    window=WINDOWS,
-    engine=st.booleans(),
-    limit=st.sampled_from([1, 1 << 16]),
-    keys=st.sampled_from([32, 64, 128]),
-)
-def test_paged(case, window, engine, limit, keys):
+@settings(max_examples=40, phases=[Phase.generate])  # a seed has nothing to shrink
+@given(SEEDS)
+def test_paged(seed):
     """Mixed batches, with plain loads and with tensor descriptors, the chunks in one launch or in several, in all sizes of tiles."""
+    draw = Draw(seed, (*PAGES, 128), 150)
+    works = draw.works(2, 2)
+    keys, engine, limit = draw.random.choice([32, 64, 128]), draw.random.random() < 0.5, draw.random.choice([1, 1 << 16])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(triton_paged, "tiles", lambda *sizes: triton_paged.Tiles(keys, keys, 4, 2))
         patch.setattr(triton_paged, "card", lambda device: triton_paged.Card(engine, 1 << 17))
         patch.setattr(triton_paged, "MAX_ROWS", limit)
-        check_attention(triton_paged.attention, case, window)
+        check_attention(triton_paged.attention, draw_case(draw, works), draw.window(works))
 
 
 @settings(max_examples=10)
 @given(
     tokens=st.sampled_from([0, 1, 3]),
     size=st.sampled_from([1, 48, 64, 100, 576]),
-    dtype=DTYPES,
+    dtype=st.sampled_from(DTYPES),
     adds=st.booleans(),
     eps=st.sampled_from([1e-6, 1e-2]),
     seed=st.integers(0, 99),
@@ -85,7 +74,12 @@ def test_norm(tokens, size, dtype, adds, eps, seed):
 
 
 @settings(max_examples=10)
-@given(tokens=st.sampled_from([0, 1, 3]), size=st.sampled_from([1, 100, 1024, 1500]), dtype=DTYPES, seed=st.integers(0, 99))
+@given(
+    tokens=st.sampled_from([0, 1, 3]),
+    size=st.sampled_from([1, 100, 1024, 1500]),
+    dtype=st.sampled_from(DTYPES),
+    seed=st.integers(0, 99),
+)
 def test_activation(tokens, size, dtype, seed):
     """Sizes below, at and above one tile."""
     check_activation(silu_mul, tokens, size, dtype, seed)
@@ -94,10 +88,10 @@ def test_activation(tokens, size, dtype, seed):
 @settings(max_examples=15)
 @given(
     tokens=st.sampled_from([0, 1, 5]),
-    heads=HEADS,
+    heads=st.sampled_from([(1, 1), (2, 2), (4, 2), (7, 1), (8, 1)]),
     D=st.sampled_from([4, 8, 24, 64]),
     block_size=st.sampled_from([1, 3, 16]),
-    dtype=DTYPES,
+    dtype=st.sampled_from(DTYPES),
     normed=st.booleans(),
     layout=st.sampled_from(LAYOUTS),
     seed=st.integers(0, 99),

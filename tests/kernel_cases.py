@@ -5,6 +5,7 @@ Everything is made on the CPU, where the reference is computed too, and then mov
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -27,17 +28,46 @@ def attention_case(
     q is a view into a wider product, as in the model.
     """
     Hq, Hkv = heads
-    random = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     tables, blocks = scattered_tables([context for _, context in works], block_size, seed)
     kv = make_cache(blocks, block_size, Hkv, D, dtype, layout)
     for table, (_, context) in zip(tables, works, strict=True):
         at = torch.arange(context)
         block = torch.tensor(table, dtype=torch.int64)[at // block_size] if context else at
         for cache in kv:
-            cache[block, at % block_size] = torch.randn(context, Hkv, D, generator=random).to(dtype)
+            cache[block, at % block_size] = torch.randn(context, Hkv, D, generator=generator).to(dtype)
     batch = make_batch([([0] * new, context - new) for new, context in works], tables, block_size)
-    q = torch.randn(len(batch.token_ids), Hq + 2 * Hkv, D, generator=random).to(dtype)[:, :Hq]
+    q = torch.randn(len(batch.token_ids), Hq + 2 * Hkv, D, generator=generator).to(dtype)[:, :Hq]
     return q, kv, batch
+
+
+class Draw:
+    """Everything about one case of attention, from one seed: independent draws, where hypothesis' own are variations of each other."""
+
+    def __init__(self, seed: int, edges: tuple[int, ...], longest: int):
+        self.seed = seed
+        self.random = random.Random(seed)
+        self.edges, self.longest = edges, longest
+
+    def context(self, least: int = 1) -> int:
+        """Half of them next to an edge of the kernel's tiles or of a page."""
+        edge = self.random.choice(self.edges) + self.random.choice((-1, 0, 1))
+        return max(least, self.random.choice((edge, self.random.randint(1, self.longest))))
+
+    def works(self, decodes: int, chunks: int) -> list[tuple[int, int]]:
+        """(new tokens, context): up to so many decodes, some of them padding, then at least one chunk if there may be any."""
+        works = [
+            (1, self.random.choice((0, *(self.context() for _ in range(4))))) for _ in range(self.random.randint(not chunks, decodes))
+        ]
+        for _ in range(self.random.randint(1, chunks) if chunks else 0):
+            context = self.context(least=2)
+            works.append((self.random.choice((context, self.random.randint(2, context))), context))
+        return works
+
+    def window(self, works: list[tuple[int, int]]) -> int | None:
+        """None, or one that hides keys of the longest context, often all of a tile."""
+        longest = max(2, *(context for _, context in works))
+        return self.random.choice((None, self.random.randint(1, 9), self.random.randint(1, longest), self.random.randint(1, longest)))
 
 
 @contextmanager
@@ -91,9 +121,9 @@ def batch_to(batch: Batch, device: str) -> Batch:
 
 def norm_case(tokens: int, size: int, dtype: torch.dtype, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(x, residual, weight)."""
-    random = torch.Generator().manual_seed(seed)
-    x, residual = torch.randn(2, tokens, size, generator=random).to(dtype).unbind()
-    return x, residual, torch.rand(size, generator=random).add(0.5).to(dtype)
+    generator = torch.Generator().manual_seed(seed)
+    x, residual = torch.randn(2, tokens, size, generator=generator).to(dtype).unbind()
+    return x, residual, torch.rand(size, generator=generator).add(0.5).to(dtype)
 
 
 def check_norm(norm, case: tuple[torch.Tensor, torch.Tensor, torch.Tensor], adds: bool, eps: float, device: str = "cpu") -> None:
@@ -123,14 +153,16 @@ def check_write_kv(
     layout: str = "contiguous", seed: int = 0, device: str = "cpu",
 ) -> None:  # fmt: skip
     """The rotated q and the written slots are right, V is stored bit by bit, and no other slot of the cache is touched."""
-    random = torch.Generator().manual_seed(seed)
-    q, k, v = torch.randn(tokens, heads[0] + 2 * heads[1], D, generator=random).to(dtype).split((heads[0], heads[1], heads[1]), dim=1)
-    angles = torch.rand(tokens, D // 2, generator=random) * 6.28
+    generator = torch.Generator().manual_seed(seed)
+    q, k, v = (
+        torch.randn(tokens, heads[0] + 2 * heads[1], D, generator=generator).to(dtype).split((heads[0], heads[1], heads[1]), dim=1)
+    )
+    angles = torch.rand(tokens, D // 2, generator=generator) * 6.28
     cos, sin = torch.cat((angles.cos(), angles.sin()), dim=1).chunk(2, dim=1)  # views, as minfer.rope gives them
-    norms = [torch.rand(D, generator=random).add(0.5).to(dtype) for _ in range(2)] if normed else [None, None]
+    norms = [torch.rand(D, generator=generator).add(0.5).to(dtype) for _ in range(2)] if normed else [None, None]
     blocks = -(-tokens // block_size) + 2
     kv = make_cache(blocks, block_size, heads[1], D, dtype, layout)
-    slots = torch.randperm(blocks * block_size, generator=random)[:tokens]
+    slots = torch.randperm(blocks * block_size, generator=generator)[:tokens]
     wide = tuple(cache.double() for cache in kv)
     expected = reference.write_kv(q, k, v, cos, sin, wide, slots, *norms, 1e-5)
     arguments = (each if each is None else each.to(device) for each in (slots, *norms))

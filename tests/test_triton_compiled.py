@@ -98,6 +98,7 @@ PREFILLS = [  # heads, head size, block size, dtype, window, new tokens
     ((14, 2), 96, 5, FP16, None, 100),
     ((16, 1), 256, 16, BF16, None, 4096),
     ((3, 1), 64, 4096, FP32, 7, 100),
+    ((4, 2), 8, 16, BF16, None, 100),
 ]
 
 

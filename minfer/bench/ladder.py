@@ -5,6 +5,7 @@ From: the stages that this machine can run. To: `minfer ladder` and `minfer demo
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from statistics import median
 import torch
 
 from minfer.bench.hf_generate import hide_loading_bars
+from minfer.bench.profile import StepProfile, profile_decode
 from minfer.bench.run import Run, run_workload, warm_up
 from minfer.bench.workload import Workload
 from minfer.engine import Stats
@@ -35,6 +37,7 @@ class StageResult:
     runs: list[Run]
     stats: Stats  # over all runs and the warm-up
     equal: list[int] | None  # requests with the baseline's tokens, in each run; None where the baseline was not run
+    decode: tuple[StepProfile, ...] = ()  # on a GPU: decode steps with one sequence, and with as many as run at once
 
     @property
     def tokens_per_s(self) -> float:
@@ -71,6 +74,7 @@ class StageResult:
             "steps": self.stats.num_steps,
             "preemptions": self.stats.num_preemptions,
             "tokens_equal_baseline": self.all_equal,
+            "decode": [dataclasses.asdict(profile) for profile in self.decode],
             "repeats": [{**run.describe(), "equal_requests": n} for run, n in zip(self.runs, equal, strict=True)],
         }
 
@@ -137,10 +141,13 @@ def run_stage(
         load_seconds = time.perf_counter() - start
         run_workload(llm, warm_up(llm, workloads[0]))
         runs = [run_workload(llm, workload) for workload in workloads]
-        stats, dtype = llm.stats(), llm.config.dtype
+        stats, config = llm.stats(), llm.config
+        # Last, since PyTorch's profiler slows what runs after it.
+        batches = sorted({1, config.max_num_seqs}) if config.device.type == "cuda" else []
+        decode = tuple(profile_decode(llm, batch) for batch in batches)
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     compared = runs if stage.name == HF.name else baseline
     equal = [run.num_equal(other) for run, other in zip(runs, compared, strict=True)] if compared else None
-    return StageResult(stage, dtype, load_seconds, runs, stats, equal)
+    return StageResult(stage, config.dtype, load_seconds, runs, stats, equal, decode)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_MODEL_LEN = 512  # else the stages that reserve a sequence's whole length up front would reserve the model's
 PROMPT_LEN = (8, 128)
+STEP = ["ms/step", "launches/step", "GPU busy %"]  # of decode steps, measured on a GPU
 NUMBERS = ["tokens/s", "TTFT ms", "peak KV MiB", "KV wasted %"]
 
 
@@ -81,11 +82,12 @@ def with_max_model_len(engine: EngineOptions, model: ModelConfig) -> dict:
 
 def show(results: list[StageResult], refused: dict[str, str]) -> None:
     """The table of the ladder, and beneath it the stages that this machine cannot run."""
+    on_gpu = [f"{head}, batch {profile.batch}" for profile in results[0].decode for head in STEP]
     print_table(
         "The ladder",
-        ["stage", "swaps", *NUMBERS, "tokens equal to baseline"],
+        ["stage", "swaps", *NUMBERS, *on_gpu, "tokens equal to baseline"],
         [row(result) for result in results],
-        NUMBERS,
+        [*NUMBERS, *on_gpu],
     )
     if refused:
         note(f"not run on this machine: {', '.join(refused)}; `minfer stages` says why")
@@ -102,6 +104,11 @@ def row(result: StageResult) -> list[object]:
         f"{facts['ttft_ms']:.0f}",
         f"{facts['peak_kv_mib']:.1f}",
         f"{facts['kv_wasted_percent']:.0f}",
+        *(
+            text
+            for profile in result.decode
+            for text in (f"{profile.ms_per_step:.2f}", f"{profile.launches_per_step:.0f}", f"{100 * profile.gpu_busy:.0f}")
+        ),
         equality(result),
     ]
 
