@@ -33,6 +33,7 @@ OPTIONS = {
         "--workload-seed", *ENGINE,
     ],
     "bench latency": ["--json", "--output-len", "--prompt-len", "--repeats", "--stage", "--workload-seed", *ENGINE],
+    "bench kernels": ["--json", "--plot", "--repeats", "--slot"],
     "check": ["--examples", "--json", "--part", "--replay", "--seed"],
     "pull": ["--revision"],
     "doctor": ["--json"],

@@ -169,6 +169,23 @@ def test_prompt_logprobs_are_the_raw_models(mix, data, texts, k, budget):
                 assert {token: value.logprob for token, value in entry.items()} == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.parametrize("mix", ["chunked", "cpu", "chunked+swap", "cpu+swap"])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_a_prompt_that_gives_way_half_read_is_scored_once(mix, steps):
+    """Its chunks are computed again, or moved: still one entry a prompt token, each the model's."""
+    prompt = [3 + 7 * i % 300 for i in range(12)]
+    engine = make_engine(MIXES[mix], max_num_batched_tokens=3, num_host_blocks=8)
+    engine.add_request("0", prompt, greedy(3, prompt_logprobs=1))
+    for _ in range(steps):
+        engine.step()
+    engine.scheduler._preempt(engine.scheduler.running[0])
+    entries = finish(engine)["0"].prompt_logprobs
+    assert len(entries) == 12
+    for at, entry in enumerate(entries[1:], start=1):
+        found = {token: value.logprob for token, value in entry.items()}
+        assert found == pytest.approx(expected_logprobs(prompt, 1, at), abs=1e-4)
+
+
 def test_unseen_filters_change_nothing():
     """top_k off, at, and beyond the vocabulary, top_p = 1 and min_p = 0 give the same tokens; top_k = 1 the likeliest."""
     base = SamplingParams(seed=5, max_tokens=8, ignore_eos=True)

@@ -2,7 +2,6 @@
 
 import gc
 import logging
-import weakref
 
 import pytest
 from engine_fixtures import checkpoint, oracle, tokenizer
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from minfer import LLM, SamplingParams
 from minfer.errors import MinferError
-from minfer.testing.checkpoints import make_checkpoint
 from minfer.testing.invariants import check_idle
 
 GREEDY = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
@@ -191,47 +189,6 @@ def test_a_stream_learns_that_its_request_is_gone(llm, monkeypatch):
     with pytest.raises(MinferError, match="ended from elsewhere"):
         next(stream)
     assert len(llm.generate("a", GREEDY)[0].outputs[0].token_ids) == 6
-
-
-def test_five_lives():
-    """Make, use, delete: the model is gone each time; closing twice is fine, and after it requests are refused."""
-    for way in ("del", "del", "close", "with", "interrupted"):
-        llm = new_llm()
-        model = weakref.ref(llm.engine.executor.model)
-        cache = weakref.ref(llm.engine.executor.cache)
-        if way == "with":
-            with llm:
-                llm.generate("hello", GREEDY)
-        elif way == "interrupted":
-            next(llm.stream("hello", GREEDY))
-        else:
-            llm.generate("hello", GREEDY)
-        if way in ("close", "with"):
-            llm.close()
-            llm.close()
-            assert not llm.has_unfinished()
-            with pytest.raises(MinferError, match="closed"):
-                llm.generate("hello", GREEDY)
-        else:
-            del llm
-        gc.collect()
-        assert model() is None
-        assert cache() is None
-
-
-def test_two_thousand_prompts(tmp_path):
-    """Many short prompts: every output is right, memory is whole, and nothing of the requests stays behind."""
-    path = make_checkpoint(tmp_path, num_hidden_layers=1, hidden_size=16, intermediate_size=16, num_attention_heads=2)
-    llm = LLM(str(path), stage="cpu", max_model_len=32, num_kv_blocks=100, max_num_batched_tokens=256)
-    texts = [[3 + i % 300, 3 + i // 300, 4] for i in range(2000)]
-    outputs = llm.generate(texts, SamplingParams(max_tokens=3, ignore_eos=True))
-    assert [output.prompt_token_ids for output in outputs] == texts
-    assert all(len(output.outputs[0].token_ids) == 3 for output in outputs)
-    check_idle(llm.engine.scheduler)
-    assert llm.stats().num_free_blocks == llm.stats().num_total_blocks == 100
-    for per_request in (llm.engine._requests, llm._kept, llm._awaited, llm.engine.blocks._chains):
-        assert not per_request
-    assert len(llm.engine.scheduler.waiting._heap) <= 1
 
 
 def test_the_engine_says_what_fills_its_slots(caplog):

@@ -8,6 +8,7 @@ import torch
 from minfer.errors import MinferError
 
 MIB = 2**20
+COPIED_TOKENS = 65536  # K and V that attention.triton_paged copies out of their pages at once, at most
 
 
 def num_blocks(config, block_size: int) -> int:
@@ -71,4 +72,6 @@ def _activation_bytes(config) -> int:
     model = config.model
     per_token = 4 * model.intermediate_size + 6 * model.hidden_size + 4 * model.num_heads * model.head_dim
     logits = config.max_num_seqs * model.vocab_size * 4 * 4
-    return config.max_num_batched_tokens * per_token * config.dtype.itemsize + logits
+    head = 1 << (model.head_dim - 1).bit_length()
+    copied = 2 * max(COPIED_TOKENS, config.max_model_len) * model.num_kv_heads * head
+    return (config.max_num_batched_tokens * per_token + copied) * config.dtype.itemsize + logits
