@@ -6,14 +6,17 @@ From: `Engine.add_request`. To: the scheduler, which takes for granted what is c
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping, Set
 
 from minfer.errors import MinferError
 from minfer.params import SamplingParams
 from minfer.text.chat import encode_prompt
 
 
-def check_types(params: SamplingParams, priority: int, user: str) -> None:
+def check_types(request_id: str, params: SamplingParams, priority: int, user: str) -> None:
     """Refuse what a policy could not sort by, and parameters in some other form."""
+    if not isinstance(request_id, str) or not request_id:
+        raise MinferError(f"request_id={request_id!r} must be a string, and not empty")
     if not isinstance(params, SamplingParams):
         raise MinferError(f"params must be a SamplingParams, not {type(params).__name__} ({params!r})")
     if isinstance(priority, bool) or not isinstance(priority, int):
@@ -31,7 +34,7 @@ def prompt_ids_of(prompt: str | list[int], tokenizer) -> list[int]:
         if not ids:
             raise MinferError(f"the prompt {prompt!r} has no tokens, and this tokenizer adds none; pass at least one token")
         return ids
-    if isinstance(prompt, bytes) or not hasattr(prompt, "__iter__"):
+    if isinstance(prompt, bytes | Mapping | Set) or not hasattr(prompt, "__iter__"):
         raise MinferError(f"a prompt is a string or a list of token ids, not {type(prompt).__name__}")
     ids = [_whole_number(position, token) for position, token in enumerate(prompt)]
     if not ids:

@@ -5,7 +5,7 @@ From: `LLM(...)` or the command line. To: the executor (sizes, device, dtype) an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
@@ -13,6 +13,7 @@ import torch
 from minfer.errors import MinferError
 from minfer.model_config import ModelConfig
 
+MOST_SEQS = 65536
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -35,6 +36,12 @@ class EngineConfig:
     seed: int = 0  # of requests that bring none
 
     def __post_init__(self) -> None:
+        for name in ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size", "num_kv_blocks", "num_host_blocks"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+                raise MinferError(f"{name}={value!r} must be a whole number")
+        if self.max_num_seqs > MOST_SEQS:
+            raise MinferError(f"max_num_seqs={self.max_num_seqs} is more than the {MOST_SEQS} that the bookkeeping is made for")
         for name in ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size"):
             if getattr(self, name) < 1:
                 raise MinferError(f"{name}={getattr(self, name)} must be at least 1")
@@ -69,6 +76,10 @@ def make_config(
     Raises:
         MinferError: an unknown dtype or device, or a limit that contradicts another.
     """
+    known = {field.name for field in fields(EngineConfig)} - {"path", "model"}
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise MinferError(f"no option is called {', '.join(unknown)}; the options are {', '.join(sorted(known))}")
     model = ModelConfig.load(path)
     device = _device(device)
     on_gpu = device.type == "cuda"

@@ -83,10 +83,9 @@ class Engine:
         Raises:
             MinferError: the prompt or the parameters cannot be served; nothing else is affected.
         """
-        if self.executor is None:
-            raise MinferError("this engine is closed, and its model is gone; make a new one")
+        self._check_open()
         params = SamplingParams() if params is None else params
-        check_types(params, priority, user)
+        check_types(request_id, params, priority, user)
         if request_id in self._requests:
             raise MinferError(f"request id {request_id!r} is in use by a request that has not finished; choose another")
         prompt_ids = prompt_ids_of(prompt, self.tokenizer)
@@ -158,7 +157,17 @@ class Engine:
         """Whether that request, or any, has not ended yet."""
         return bool(self._requests) if request_id is None else request_id in self._requests
 
+    def _check_open(self) -> None:
+        if self.executor is None:
+            raise MinferError("this engine is closed, and its model is gone; make a new one")
+
     def stats(self) -> Stats:
+        """What the run has cost so far.
+
+        Raises:
+            MinferError: the engine is closed.
+        """
+        self._check_open()
         usage = self.executor.usage or self.scheduler.usage
         return Stats(
             self.scheduler.num_steps,

@@ -43,6 +43,8 @@ def find_model(name: str | Path, revision: str | None = None) -> Path:
     Raises:
         ModelError: there is no such model, or it cannot be had here; the message says why and what to do.
     """
+    if not isinstance(name, str | Path) or not str(name):
+        raise ModelError(f"model={name!r} must be a name or a path, such as {DEFAULT_MODEL!r}")
     name, path = str(name), Path(os.path.expanduser(name))
     if (path / "config.json").is_file() or (name not in ALIASES and (path.exists() or path.suffix == ".gguf")):
         if revision is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from minfer.config import make_config
@@ -20,7 +20,7 @@ from minfer.hub import find_model
 from minfer.outputs import RequestOutput
 from minfer.params import SamplingParams
 from minfer.progress import TokenProgress
-from minfer.resolve import best_stage, why_not
+from minfer.resolve import best_stage, ignored_slots, why_not
 from minfer.stages import Stage, find_stage
 from minfer.text.chat import chat_prompt_ids
 from minfer.tokenizer import load_tokenizer
@@ -57,10 +57,16 @@ class LLM:
         device = options.get("device", "auto")
         best, why = best_stage(device)
         found, self.why_stage = (best, why) if stage is None else (find_stage(stage), "it was asked for")
-        self.stage = found.with_parts(**dict(swap or {}))
+        self.stage = with_swaps(found, swap)
         reason = why_not(self.stage, device)
         if reason is not None:
             raise PartError(f"this machine cannot run the stage {self.stage.name!r}: {reason}; use {best.name!r}")
+        idle = ignored_slots(self.stage) & set(self.stage.differs(found))
+        if idle:
+            raise PartError(
+                f"the stage {self.stage.name!r} never calls the part in {', '.join(sorted(idle))}: its executor has its own; "
+                "swap it into a later stage, such as 'decoder'"
+            )
         log.info("stage %s: %s", self.stage.name, self.why_stage)
         for slot in self.stage.differs(found):
             log.info("slot %s: %s", slot, getattr(self.stage, slot))
@@ -203,11 +209,24 @@ class LLM:
         self.close()
 
 
+def with_swaps(stage: Stage, swap: Mapping[str, str] | None) -> Stage:
+    """The stage with parts swapped in.
+
+    Raises:
+        PartError: `swap` is no mapping of slots to names. MinferError: there is no such slot.
+    """
+    if swap is None:
+        return stage
+    if not isinstance(swap, Mapping) or not all(isinstance(text, str) for pair in swap.items() for text in pair):
+        raise PartError(f"swap={swap!r} must be a dict from slots to parts, such as {{'attention': 'mine.py:attention'}}")
+    return stage.with_parts(**swap)
+
+
 def _as_list(prompts: Prompt | list[Prompt]) -> list[Prompt]:
     """One prompt, as text or as token ids, is a list of one."""
     if isinstance(prompts, str):
         return [prompts]
-    if not hasattr(prompts, "__iter__"):
+    if not hasattr(prompts, "__iter__") or isinstance(prompts, bytes | Mapping | Set):
         raise MinferError(f"prompts must be a string, a list of token ids, or a list of these; not {type(prompts).__name__}")
     prompts = list(prompts)
     return [prompts] if prompts and not isinstance(prompts[0], str) and not hasattr(prompts[0], "__iter__") else prompts

@@ -11,6 +11,7 @@ from numbers import Integral, Real
 
 from minfer.errors import MinferError
 
+MAX_N = 1024  # completions of one request; each is a sequence of its own
 MAX_LOGPROBS = 20  # as vLLM and the OpenAI API limit it
 MAX_BIAS = 100.0  # as the OpenAI API limits it
 GREEDY_BELOW = 1e-5  # a lower temperature is taken as 0, as vLLM does: logits / temperature would leave float32
@@ -71,7 +72,7 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         check = {
-            "n": _integer("n", self.n, 1),
+            "n": _integer("n", self.n, 1, MAX_N),
             "temperature": _number("temperature", self.temperature, 0, FLOAT_RANGE, "0 is greedy"),
             "top_k": _integer("top_k", self.top_k, -1, hint="0 or -1 turns it off"),
             "top_p": _number("top_p", self.top_p, 0, 1, "1 turns it off; for the likeliest token only, use temperature=0"),

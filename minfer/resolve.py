@@ -90,6 +90,11 @@ def why_not(stage: Stage, device: object = "auto") -> str | None:
     return None
 
 
+def ignored_slots(stage: Stage) -> frozenset[str]:
+    """Slots whose parts the stage's executor never calls, since it has something else in their place."""
+    return getattr(resolve("executor", stage.executor), "ignores", frozenset())
+
+
 def is_cpu(device: object) -> bool:
     """Whether a device, as LLM takes it, is the CPU by name; "auto" is not."""
     return str(device).startswith("cpu")
@@ -169,7 +174,7 @@ def _load(name: str):
         sys.modules[module_name] = module
         exec(compile(path.read_bytes(), path, "exec"), vars(module))  # not by its loader: that may find an older version cached
         return module
-    except Exception as error:  # it is somebody's code, and may do anything
+    except (Exception, SystemExit) as error:  # it is somebody's code, and may do anything
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise PartError(f"{name}: it cannot be imported: {reason}") from error
 

@@ -21,7 +21,7 @@ from minfer.bench.run import Run, run_workload, warm_up
 from minfer.bench.workload import Workload
 from minfer.engine import Stats
 from minfer.llm import LLM
-from minfer.resolve import best_stage, why_not
+from minfer.resolve import best_stage, ignored_slots, why_not
 from minfer.stages import CPU, HF, LADDER, Stage
 
 MIB = 2**20
@@ -118,7 +118,7 @@ def climb(
         stages: in any order; the baseline goes first, since the others are compared with it.
         workloads: one for each repeat. They should differ, or a prefix cache answers the second from the first.
         options: of LLM.
-        swap: parts to put into every stage.
+        swap: parts to put into every stage that calls them.
         announce: called with a stage's name before it runs.
     """
     hide_loading_bars()
@@ -126,7 +126,9 @@ def climb(
     baseline: list[Run] | None = None
     for stage in sorted(stages, key=lambda each: each.name != HF.name):
         announce(stage.name)
-        results.append(run_stage(path, stage.with_parts(**dict(swap or {})), workloads, options, baseline))
+        ignored = ignored_slots(stage)
+        parts = {slot: part for slot, part in dict(swap or {}).items() if slot not in ignored}
+        results.append(run_stage(path, stage.with_parts(**parts), workloads, options, baseline))
         if stage.name == HF.name:
             baseline = results[-1].runs
     return results

@@ -22,6 +22,8 @@ from minfer.usage import KVUsage
 class HFExecutor:
     """Owns transformers' model, the inputs and the runner."""
 
+    ignores = frozenset({"linear", "norm", "write_kv", "attention", "activation"})  # transformers' model has its own
+
     def __init__(self, config, stage, block_size: int):
         self.kv_bytes_per_token = config.model.kv_bytes_per_token(config.dtype)
         self.num_blocks = 1 + (config.num_kv_blocks or config.max_num_seqs * -(-config.max_model_len // block_size))
