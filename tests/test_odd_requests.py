@@ -59,7 +59,7 @@ def test_a_model_is_named_by_a_string_or_a_path(name):
 
 @pytest.mark.parametrize("prompts", [{"a": 1}, {"a", "b"}, b"hi", [{1: 2}], [{1, 2}]])
 def test_prompts_in_other_containers_are_refused(llm, prompts):
-    with pytest.raises(MinferError, match="not (dict|set|bytes)"):
+    with pytest.raises(MinferError, match=r"not (dict|set|bytes)"):
         llm.generate(prompts)
     assert not llm.has_unfinished()
 
