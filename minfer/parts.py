@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from minfer.types import Batch, Copy, Plan, Request, Sampled, Sequence, StepResult
+from minfer.types import Batch, Bucket, Copy, Plan, Request, Sampled, Sequence, StepResult
 from minfer.usage import KVUsage
 
 if TYPE_CHECKING:
@@ -141,9 +141,22 @@ class Inputs(Protocol):
     """Turns a plan into tensors."""
 
     def __init__(self, config: EngineConfig, block_size: int): ...
-    def build(self, plan: Plan) -> Batch: ...  # host to device
-    def expand(self, batch: Batch) -> Batch: ...  # device only, capturable; identity where the host sent everything
-    def feed_back(self, batch: Batch, next_ids: torch.Tensor) -> None: ...  # device only, capturable
+
+    def build(self, plan: Plan) -> Batch:
+        """What the host knows of a step; tensors on the host."""
+        ...
+
+    def send(self, batch: Batch | None, bucket: Bucket | None = None) -> Batch:
+        """To the device. With a bucket: filled up to it by padding, in memory that never moves. No batch: nothing but padding."""
+        ...
+
+    def expand(self, batch: Batch) -> Batch:
+        """What the device adds: identity where the host sent everything. Can be recorded."""
+        ...
+
+    def feed_back(self, batch: Batch, next_ids: torch.Tensor) -> None:
+        """Keep the sampled tokens [S] on the device, where a later step looks for them. Can be recorded."""
+        ...
 
 
 class Runner(Protocol):
@@ -151,7 +164,10 @@ class Runner(Protocol):
 
     def __init__(self, model, kv: list[KV], inputs: Inputs, sample: Sample, config: EngineConfig): ...
     def warm_up(self) -> None: ...
-    def run(self, batch: Batch) -> StepResult: ...
+
+    def run(self, batch: Batch) -> StepResult:
+        """From what `inputs.build` gave to what was sampled; the next run may write over it."""
+        ...
 
 
 class Linear(Protocol):

@@ -81,8 +81,13 @@ PREFIX = GRAPHS.swap("prefix-cache", blocks="minfer.blocks.prefix:PrefixBlocks")
 ROPE = PREFIX.swap("fused-rope", write_kv="minfer.write_kv.triton:write_kv")
 MLP = ROPE.swap("fused-mlp", activation="minfer.activation.triton:silu_mul")
 PREFILL = MLP.swap("paged-prefill", attention="minfer.attention.triton_paged:attention")
+RESIDENT = PREFILL.swap("resident", inputs="minfer.inputs.resident:ResidentInputs")
+OVERLAPPED = RESIDENT.swap("overlapped", loop="minfer.loop.overlapped:loop")
+MIXED = OVERLAPPED.swap("mixed-graphs", runner="minfer.runner.mixed_graph:MixedGraphRunner")
 
-LADDER: tuple[Stage, ...] = (HF, DECODER, PAGED, CONTINUOUS, CHUNKED, TRITON, FUSED, GRAPHS, PREFIX, ROPE, MLP, PREFILL)
+LADDER: tuple[Stage, ...] = (
+    HF, DECODER, PAGED, CONTINUOUS, CHUNKED, TRITON, FUSED, GRAPHS, PREFIX, ROPE, MLP, PREFILL, RESIDENT, OVERLAPPED, MIXED,
+)  # fmt: skip
 
 # Off the ladder: the fastest mix of parts on a CPU.
 CPU = CHUNKED.with_parts("cpu", blocks="minfer.blocks.prefix:PrefixBlocks", linear="minfer.linear.onednn:linear")

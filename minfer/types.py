@@ -155,11 +155,23 @@ class SamplingTensors:
     edits: list[tuple[int, Sampling, list[int]]]  # (row, sampling, history): rows with penalties, bias or min_tokens to apply
 
 
+class Bucket(NamedTuple):
+    """The size to which padding fills up a batch, so that it can be recorded once and replayed."""
+
+    rows: int
+    tokens: int | None = None  # None: a decode step, one new token a row
+
+    @property
+    def num_tokens(self) -> int:
+        return self.rows if self.tokens is None else self.tokens
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One step as tensors, on the model's device. T new tokens of B sequences, of which S are sampled.
+    """One step as tensors. T new tokens of B sequences, of which S are sampled.
 
-    Sequences of one new token come first (`num_decode` of them), then longer chunks.
+    Sequences of one new token come first (`num_decode` of them), then longer chunks. Padding rows have context 0; padding tokens
+    come last, behind those of the last row, and what is computed for them does not matter.
     """
 
     token_ids: torch.Tensor  # [T] int64
@@ -181,6 +193,9 @@ class Batch:
     score_at: torch.Tensor | None = None  # [P] int64: tokens whose successors are scored (prompt_logprobs)
     score_ids: torch.Tensor | None = None  # [P] int64: those successors
     num_prompt_logprobs: int = -1
+    sampled_rows: torch.Tensor | None = None  # [S] int64: the row of each sampled token, for inputs that keep tokens on the device
+    recorded: bool = False  # of a step that is recorded: the host knows neither lengths nor num_decode
+    decode_lens: torch.Tensor | None = None  # [B] int32, recorded mixed steps: context_lens of rows with one new token, else 0
 
     @property
     def num_seqs(self) -> int:

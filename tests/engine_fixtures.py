@@ -35,6 +35,8 @@ DYNAMIC = {  # a Llama whose RoPE depends on the prompt's length: transformers' 
 }
 PREFIX = "minfer.blocks.prefix:PrefixBlocks"
 SWAP = "minfer.preemption.swap:Swap"
+RESIDENT = {"inputs": "minfer.inputs.resident:ResidentInputs"}
+AHEAD = {**RESIDENT, "loop": "minfer.loop.overlapped:loop", "runner": "minfer.runner.mixed_graph:MixedGraphRunner"}
 POLICIES = ("fcfs", "priority", "shortest_prompt", "longest_prefix", "fair_share")
 
 PAGED_MIXES: dict[str, Stage] = {
@@ -45,6 +47,10 @@ PAGED_MIXES: dict[str, Stage] = {
     "continuous+swap": CONTINUOUS.with_parts(preemption=SWAP),
     "chunked+swap": CHUNKED.with_parts(preemption=SWAP),
     "cpu+swap": CPU.with_parts(preemption=SWAP),
+    "continuous+resident": CONTINUOUS.with_parts(**RESIDENT),
+    "paged+ahead": PAGED.with_parts(**AHEAD),
+    "cpu+ahead": CPU.with_parts(**AHEAD),
+    "cpu+ahead+swap": CPU.with_parts(**AHEAD, preemption=SWAP),
     **{f"cpu+{policy}": CPU.with_parts(policy=f"minfer.policy.{policy}:policy") for policy in POLICIES[1:]},
 }
 MIXES: dict[str, Stage] = {"hf": STAGES["hf"], "decoder": STAGES["decoder"], **PAGED_MIXES}

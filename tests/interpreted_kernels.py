@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from kernel_cases import Draw, attention_case, check_activation, check_attention, check_norm, check_write_kv, norm_case
+from kernel_cases import Draw, as_recorded, attention_case, check_activation, check_attention, check_norm, check_write_kv, norm_case
 
 from minfer.activation.triton import silu_mul
 from minfer.attention import triton_decode, triton_paged
@@ -57,6 +57,19 @@ def test_paged(seed):
         patch.setattr(triton_paged, "card", lambda device: triton_paged.Card(engine, 1 << 17))
         patch.setattr(triton_paged, "MAX_ROWS", limit)
         check_attention(triton_paged.attention, draw_case(draw, works), draw.window(works))
+
+
+@settings(max_examples=25, phases=[Phase.generate])  # a seed has nothing to shrink
+@given(SEEDS)
+def test_recorded_mixed(seed):
+    """As a recorded step has it: lengths on the device only, padding rows and padding tokens behind the real ones."""
+    draw = Draw(seed, (*PAGES, 128), 150)
+    works = draw.works(2, 2)
+    case = draw_case(draw, works)
+    check_attention(
+        lambda q, kv, batch, *rest: triton_paged.attention(*as_recorded(q, kv, batch, draw.random), *rest)[: len(q)],
+        case, draw.window(works),
+    )  # fmt: skip
 
 
 @settings(max_examples=10)

@@ -13,6 +13,7 @@ from dataclasses import fields, replace
 import torch
 import torch.nn.functional as F
 
+from minfer.inputs.static_batch import Unknown
 from minfer.parts import KV
 from minfer.testing import reference
 from minfer.testing.batches import make_batch, make_cache, scattered_tables
@@ -39,6 +40,25 @@ def attention_case(
     batch = make_batch([([0] * new, context - new) for new, context in works], tables, block_size)
     q = torch.randn(len(batch.token_ids), Hq + 2 * Hkv, D, generator=generator).to(dtype)[:, :Hq]
     return q, kv, batch
+
+
+def as_recorded(q: torch.Tensor, kv: KV, batch: Batch, random: random.Random) -> tuple[torch.Tensor, KV, Batch]:
+    """The same as a recorded mixed step: padding tokens and rows behind it, and no lengths on the host."""
+    T, rows = len(q) + random.randint(0, 5), batch.num_seqs + random.randint(0, 3)
+    lens = F.pad(batch.query_start, (0, rows - batch.num_seqs), value=len(q)).diff()
+    context_lens = F.pad(batch.context_lens, (0, rows - batch.num_seqs))
+    padded = replace(
+        batch,
+        query_start=F.pad(batch.query_start, (0, rows - batch.num_seqs), value=len(q)),
+        context_lens=context_lens,
+        block_tables=F.pad(batch.block_tables, (0, 2, 0, rows - batch.num_seqs)),
+        decode_lens=torch.where(lens == 1, context_lens, 0),
+        contexts=Unknown(rows),
+        query_lens=Unknown(rows),
+        num_decode=0,
+        recorded=True,
+    )
+    return torch.cat((q, torch.full_like(q[:1], torch.nan).expand(T - len(q), -1, -1))), kv, padded
 
 
 class Draw:

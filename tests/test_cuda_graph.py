@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from minfer.config import make_config
 from minfer.errors import MinferError, PartError
+from minfer.inputs.static_batch import ROWS, TOKENS, StaticBatch, Unknown, no_batch
 from minfer.params import SamplingParams
 from minfer.runner.cuda_graph import CudaGraphRunner, buckets
 from minfer.runner.eager import EagerRunner
-from minfer.runner.static_batch import PADDING, StaticBatch, Unknown
 from minfer.testing.batches import make_batch
 from minfer.testing.strategies import prompts, sampling_params
+from minfer.types import Bucket
 
 RUNNER = {"runner": "minfer.runner.cuda_graph:CudaGraphRunner"}
 
@@ -91,34 +92,46 @@ def decode_batch(rows: int, width: int, device: str = "cpu"):
 @pytest.mark.parametrize("widths", [(17, 3), (3, 17)])
 def test_nothing_of_an_earlier_batch_remains(widths):
     """33 rows of 17 columns, then 3 of 3, and the other way round: rows and columns beyond the batch are padding again."""
-    static = StaticBatch(config(), 4, 40)
-    static.fill(decode_batch(33, widths[0]), 40)
+    static = StaticBatch(config(), 4, 40, 40)
+    static.fill(decode_batch(33, widths[0]), Bucket(40))
     batch = decode_batch(3, widths[1])
-    static.fill(batch, 8)
-    view = static.view(8, True, False)
+    view = static.fill(batch, Bucket(8))
     assert torch.equal(view.block_tables[:3, : widths[1]], batch.block_tables)
     assert not view.block_tables[:3, widths[1] :].any()
     assert not view.block_tables[3:].any()
-    for name in ("token_ids", "positions", "slots", "context_lens", "rows", "rope_lens"):
-        column, padding = getattr(view, name), {name: value for each in PADDING.values() for name, value in each.items()}[name]
+    for name, (_, padding) in (TOKENS | ROWS).items():
+        column = getattr(view, name)
         assert torch.equal(column[:3], getattr(batch, name))
         assert (column[3:] == padding).all()
-    assert view.contexts == batch.contexts + [1] * 5
+    assert view.query_start.tolist() == list(range(9))
+    assert view.contexts == batch.contexts + [0] * 5
     assert view.max_context == max(batch.contexts)
 
 
-def test_padding_rows_write_to_the_padding_block_only():
+def test_a_mixed_batch_is_filled_up():
+    """Two decodes and a chunk of 5, up to 8 rows and 16 tokens: padding rows have no tokens, and padding tokens no row."""
+    static = StaticBatch(config(), 4, 8, 16)
+    batch = make_batch([([1], 6), ([2], 0), ([3, 4, 5, 6, 7], 2)], [[1, 2], [3], [4, 5]], 4)
+    view = static.fill(batch, Bucket(8, 16))
+    assert view.query_start.tolist() == [0, 1, 2, *[7] * 6]
+    assert view.context_lens.tolist() == [7, 1, 7, 0, 0, 0, 0, 0]
+    assert view.token_ids.tolist() == [1, 2, 3, 4, 5, 6, 7, *[0] * 9]
+    assert view.slots[7:].tolist() == [0] * 9
+    assert (view.num_decode, view.query_lens) == (2, [1, 1, 5, 0, 0, 0, 0, 0])
+    assert view.sample_at.tolist() == [0, 1, 6, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("inputs", ["host:HostInputs", "resident:ResidentInputs"])
+def test_padding_rows_write_to_the_padding_block_only(inputs):
     """Every block but 0 and those of the batch's own rows keeps its bytes; the padding rows' token goes to slot 0."""
-    engine = make_engine("chunked", swap=RUNNER, max_num_seqs=8, graph_sizes=(8,))
+    engine = make_engine("chunked", swap={**RUNNER, "inputs": f"minfer.inputs.{inputs}"}, max_num_seqs=8, graph_sizes=(8,))
     engine.add_request("0", [5, 6, 7], greedy(4))
     engine.step()
     pool = engine.executor.cache.device_pool
     before = pool.clone()
     engine.step()
-    block = engine.executor.runner.static.buffers["slots"][0].item() // 4
     changed = (pool.nan_to_num(7) != before.nan_to_num(7)).flatten(3).any(-1).any(0).any(0)
-    assert changed.nonzero()[:, 0].tolist() == sorted({0, block})
-    assert (engine.executor.runner.static.buffers["slots"][1:8] == 0).all()
+    assert changed.nonzero()[:, 0].tolist() == [0, 1]
     assert pool[:, :, 0, 1:].isnan().all()
 
 
@@ -131,15 +144,15 @@ def test_a_recording_cannot_use_what_it_does_not_know():
             read(contexts)
 
 
-def test_clearing_leaves_padding_only():
-    """A recording moves no sequence: it runs on padding rows, whatever was in the buffers."""
-    fresh, used = StaticBatch(config(), 4, 40), StaticBatch(config(), 4, 40)
-    used.fill(decode_batch(33, 17), 40)
-    used.clear()
-    for name, buffer in used.buffers.items():
-        assert torch.equal(buffer, fresh.buffers[name])
-    assert not used.block_tables.any()
-    assert used.contexts == fresh.contexts
+def test_a_recording_runs_on_padding_only():
+    """It moves no sequence, whatever was in the buffers."""
+    used, fresh = (StaticBatch(config(), 4, 40, 40) for _ in range(2))
+    used.fill(decode_batch(33, 17), Bucket(40))
+    ours, theirs = (static.fill(no_batch(), Bucket(40)) for static in (used, fresh))
+    for name in (*TOKENS, *ROWS, "block_tables", "query_start"):
+        assert torch.equal(getattr(ours, name), getattr(theirs, name))
+    assert not ours.slots.any()
+    assert ours.contexts == [0] * 40
 
 
 @given(st.integers(1, 600))

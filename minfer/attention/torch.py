@@ -24,8 +24,11 @@ def attention(q: torch.Tensor, kv: KV, batch: Batch, scale: float, window: int |
         parts.append(decode(q[:first], kv, tables, context_lens, contexts, scale, window))
     for row in range(batch.num_decode, batch.num_seqs):
         last = first + batch.query_lens[row]
-        parts.append(prefill(q[first:last], kv, batch.block_tables[row], batch.contexts[row], scale, window))
+        if last > first:
+            parts.append(prefill(q[first:last], kv, batch.block_tables[row], batch.contexts[row], scale, window))
         first = last
+    if first < len(q):
+        parts.append(torch.zeros_like(q[first:]))  # padding tokens
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 

@@ -10,8 +10,8 @@ A launch takes neighbouring sequences, from `first` on. Grid of `gather`: (Hkv, 
 `prefill`: (Hq, tiles of the longest chunk, sequences), the last tiles first, since they see the most keys. A program keeps QUERIES
 rows of one head and runs over the keys they see. Only the tiles on the diagonal (and at a window's edge) need a mask.
 
-Copying the pages first costs 2 % of the time of a long prefill, and lets the kernel fetch whole tiles with the card's copy engine
-(tensor descriptors): a fifth faster than looking pages up in the loop. Before Hopper, which has no such engine, the same loop reads
+Copying the pages first lets the kernel fetch whole tiles with the card's copy engine (tensor descriptors), which for long prompts is
+worth more than the copy costs. Before Hopper, which has no such engine, the same loop reads
 the copied rows with plain loads. Source: Dao, "FlashAttention-2", 2023.
 
 From: `write_kv`, which has just put this step's K and V into the cache. To: the o projection of `model.py`.
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -28,6 +29,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from minfer.attention.triton_chunks import chunk_attention
 from minfer.attention.triton_decode import LOG2E, decode_attention, padded_head
 from minfer.parts import KV
 from minfer.types import Batch
@@ -233,6 +235,11 @@ def prefill_attention(q: torch.Tensor, kv: KV, batch: Batch, begin: int, scale: 
 def attention(q: torch.Tensor, kv: KV, batch: Batch, scale: float, window: int | None) -> torch.Tensor:
     """See `minfer.parts.Attention`. q's heads lie side by side: its strides are (anything, D, 1)."""
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    if batch.decode_lens is not None:  # a recorded mixed step: which rows are decodes, the device knows
+        decodes = replace(batch, context_lens=batch.decode_lens)
+        decode_attention(q, kv, decodes, min(batch.num_seqs, len(q)), scale, window, out)
+        chunk_attention(q, kv, batch, scale, window, out)  # also over what the decodes left in its rows
+        return out
     if batch.num_decode:
         decode_attention(q, kv, batch, batch.num_decode, scale, window, out)
     if batch.num_decode < batch.num_seqs:

@@ -33,22 +33,45 @@ class LocalExecutor:
         sample = resolve("sample", stage.sample)
         self.runner = resolve("runner", stage.runner)(self.model, self.cache.layers(), self.inputs, sample, config)
         self.runner.warm_up()
+        self.copies = CopiesOut(config.max_num_seqs) if config.device.type == "cuda" else None
 
     @torch.inference_mode()
     def launch(self, plan: Plan) -> LocalPending:
         self.cache.copy(plan.copies)
-        return LocalPending(plan, self.runner.run(self.inputs.build(plan)))
+        return LocalPending(plan, self.runner.run(self.inputs.build(plan)), self.copies)
 
     def close(self) -> None:
         self.model = self.cache = self.inputs = self.runner = None
 
 
-class LocalPending:
-    """A step whose tensors may still be on their way."""
+class CopiesOut:
+    """Pinned memory for the sampled tokens, twice: one step's copy may be on its way while the host reads that of the one before."""
 
-    def __init__(self, plan: Plan, result: StepResult):
-        self.plan = plan
+    def __init__(self, num_rows: int):
+        self.ids = [torch.empty(num_rows, dtype=torch.int64, pin_memory=True) for _ in range(2)]
+        self.done = [torch.cuda.Event() for _ in range(2)]
+        self.turn = 0
+
+    def start(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.cuda.Event]:
+        """Begin to copy ids [S] int64 → where they will be on the host, and the event that says when."""
+        self.turn ^= 1
+        there, done = self.ids[self.turn][: len(ids)], self.done[self.turn]
+        there.copy_(ids, non_blocking=True)
+        done.record()
+        return there, done
+
+
+class LocalPending:
+    """A step whose tensors may still be on their way. At most two may be pending at a time."""
+
+    def __init__(self, plan: Plan, result: StepResult, copies: CopiesOut | None = None):
+        self.plan, self.done = plan, None
+        if copies is not None:
+            ids, self.done = copies.start(result.next_ids)
+            result = result._replace(next_ids=ids)
         self.result = result
 
     def wait(self) -> Sampled:
+        if self.done is not None:
+            self.done.synchronize()
         return to_host(self.plan, self.result)

@@ -1,25 +1,21 @@
-"""Decode steps as CUDA graphs: hundreds of kernel launches are recorded once and replayed with one call.
+"""CUDA graphs: a decode step is recorded once and replayed, so that the host launches one graph instead of hundreds of kernels.
 
-A graph replays the same kernels on the same addresses. So every decode batch is copied into static buffers, padded to the next
-bucket of rows, and the graph of that bucket is replayed. Padding rows have one token of context in block 0, which belongs to
-nobody; their tokens are thrown away. Mixed batches and those beyond the largest bucket run eagerly, as before.
+A recording repeats the same kernels on the same addresses with the same sizes. So the inputs keep the step's tensors in memory that
+never moves, and a batch is filled up with padding rows to the next size that was recorded. Recorded whole: expand, model, head,
+sample, feed_back. Where a row needs its logits (penalties, bias, log-probabilities), the recording ends with the logits, and sampling
+runs eagerly. Steps with chunks, and batches above the largest size, run eagerly from beginning to end.
 
-The graph holds expand → model → sample → feed_back. How rows are sampled is part of what was recorded, so a bucket has one graph
-for greedy rows, one for random ones and one with filters, each recorded when it is first needed; steps that need more than that
-(penalties, bias, log-probabilities) take the logits out of a graph of their own and sample eagerly.
-
-On a CPU the same buffers are used without recording, so that the padding is tested everywhere.
+On a CPU the same padded batches run without recording, so that the padding is tested everywhere.
 
 From: the inputs' Batch. To: the executor's Pending, as tensors still on the device.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
 import sys
 import time
-from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -27,9 +23,9 @@ from rich.console import Console
 from rich.progress import track
 
 from minfer.errors import MinferError
+from minfer.inputs.static_batch import SAMPLING
 from minfer.runner.eager import EagerRunner
-from minfer.runner.static_batch import StaticBatch
-from minfer.types import Batch, StepResult
+from minfer.types import Batch, Bucket, StepResult
 
 log = logging.getLogger(__name__)
 
@@ -46,14 +42,11 @@ GREEDY = Mode(True, True, False)
 
 
 class Recorded(NamedTuple):
-    """A graph, and where it leaves its result: next ids [bucket] or logits [bucket, V]."""
+    """A graph, and where it leaves its result: next ids [rows] or logits [rows, V], and the batch that it was made of."""
 
     graph: torch.cuda.CUDAGraph
     result: torch.Tensor
-
-    def replay(self) -> torch.Tensor:
-        self.graph.replay()
-        return self.result
+    batch: Batch
 
 
 def buckets(max_num_seqs: int) -> list[int]:
@@ -72,72 +65,88 @@ class CudaGraphRunner(EagerRunner):
             raise MinferError(
                 f"graph_sizes={config.graph_sizes} must be numbers of rows, at least 1; leave it out for the runner's choice"
             )
-        self.static = StaticBatch(config, kv[0][0].shape[1] if kv else config.block_size, self.buckets[-1])
         self.pool = None  # all graphs share their memory: only one runs at a time
         self.stream = torch.cuda.Stream() if self.on_gpu else None  # to record on; one, since each holds a workspace of cuBLAS
-        self.recorded: dict[tuple[int, Mode], Recorded] = {}
+        self.recorded: dict[tuple[Bucket, Mode], Recorded] = {}
 
     def warm_up(self) -> None:
-        """Record the greedy graphs, the largest first, so that the others fit into its memory."""
+        """Record the greedy steps, the largest first, so that the others fit into its memory."""
         if not self.on_gpu:
             return
         start, before = time.monotonic(), torch.cuda.memory_reserved()
         console = Console(stderr=True)
         for bucket in track(
-            self.buckets[::-1], "recording decode steps", console=console, transient=True, disable=not sys.stderr.isatty()
+            self.all_buckets(), "recording steps", console=console, transient=True, disable=not sys.stderr.isatty()
         ):
             self._record(bucket, GREEDY)
         log.info(
-            "recorded %d decode steps as CUDA graphs in %.1f s, %.0f MiB: %s rows",
-            len(self.buckets),
+            "recorded %d steps as CUDA graphs in %.1f s, %.0f MiB",
+            len(self.recorded),
             time.monotonic() - start,
             (torch.cuda.memory_reserved() - before) / 2**20,
-            ", ".join(map(str, self.buckets)),
         )
+
+    def all_buckets(self) -> list[Bucket]:
+        """What is recorded in advance, the largest first."""
+        return [Bucket(size) for size in self.buckets[::-1]]
+
+    def bucket_of(self, batch: Batch) -> Bucket | None:
+        """The smallest that holds a batch; None where it must run eagerly."""
+        rows = batch.num_seqs
+        if batch.num_decode < rows or rows > self.buckets[-1] or len(batch.sample_at) < rows or batch.score_at is not None:
+            return None
+        return Bucket(next(size for size in self.buckets if size >= rows))
 
     @torch.inference_mode()
     def run(self, batch: Batch) -> StepResult:
-        rows = batch.num_seqs
-        if batch.num_decode < rows or rows > self.buckets[-1] or batch.score_at is not None or len(batch.sample_at) < rows:
+        bucket = self.bucket_of(batch)
+        if bucket is None:
             return super().run(batch)
-        bucket = next(size for size in self.buckets if size >= rows)
-        sampling = batch.sampling
+        sampling, count = batch.sampling, len(batch.sample_at)
         eager = bool(sampling.edits) or batch.num_logprobs >= 0
         mode = Mode(False, False, False) if eager else Mode(True, sampling.all_greedy, sampling.any_filter)
-        replay = self._prepare(bucket, mode)
-        self.static.fill(batch, bucket)
-        result = replay()[:rows]
-        if not eager:
-            return StepResult(result.clone())  # the next step writes over the static result
-        return self._sample(result, batch)
+        result, padded = self._replay(batch, bucket, mode)
+        if eager:
+            return self._sample(result[:count], _first_samples(padded, batch, count))
+        return StepResult(result[:count])
 
-    def _prepare(self, bucket: int, mode: Mode) -> Callable[[], torch.Tensor]:
-        """What runs the step on the rows that are then in the static buffers."""
+    def _replay(self, batch: Batch, bucket: Bucket, mode: Mode) -> tuple[torch.Tensor, Batch]:
         if not self.on_gpu:
-            return functools.partial(self._step, bucket, mode)
-        return (self.recorded.get((bucket, mode)) or self._record(bucket, mode)).replay
+            return self._step(self.inputs.send(batch, bucket), mode)
+        graph, result, padded = self.recorded.get((bucket, mode)) or self._record(bucket, mode)
+        self.inputs.send(batch, bucket)
+        graph.replay()
+        return result, padded
 
-    def _step(self, bucket: int, mode: Mode) -> torch.Tensor:
-        """What is recorded: the next ids of a bucket of rows, or their logits."""
-        batch = self.inputs.expand(self.static.view(bucket, mode.all_greedy, mode.any_filter))
+    def _step(self, batch: Batch, mode: Mode) -> tuple[torch.Tensor, Batch]:
+        """What is recorded: the next ids of a padded batch, or their logits; and the batch with what the device adds to it."""
+        sampling = replace(batch.sampling, all_greedy=mode.all_greedy, any_filter=mode.any_filter, edits=[])
+        batch = self.inputs.expand(replace(batch, sampling=sampling))
         logits = self.model.head(self.model(batch, self.kv)[batch.sample_at])
         if not mode.samples:
-            return logits
+            return logits, batch
         next_ids = self.sample(logits, batch)
         self.inputs.feed_back(batch, next_ids)
-        return next_ids
+        return next_ids, batch
 
     @torch.inference_mode()
-    def _record(self, bucket: int, mode: Mode) -> Recorded:
-        """Run the step once to compile its kernels, then record it; on padding rows, so that no sequence moves on by it."""
-        self.static.clear()
+    def _record(self, bucket: Bucket, mode: Mode) -> Recorded:
+        """Run the step once to compile its kernels, then record it; on padding only, so that no sequence moves on by it."""
+        batch = self.inputs.send(None, bucket)
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
-            self._step(bucket, mode)
+            self._step(batch, mode)
         torch.cuda.current_stream().wait_stream(self.stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
-            result = self._step(bucket, mode)
+            result, padded = self._step(batch, mode)
         self.pool = self.pool or graph.pool()
-        self.recorded[bucket, mode] = Recorded(graph, result)
+        self.recorded[bucket, mode] = Recorded(graph, result, padded)
         return self.recorded[bucket, mode]
+
+
+def _first_samples(padded: Batch, batch: Batch, count: int) -> Batch:
+    """A padded batch as eager sampling wants it: the first `count` rows of its sampling tensors, the rest of the real batch."""
+    tensors = {name: getattr(padded.sampling, name)[:count] for name in SAMPLING}
+    rows = None if padded.sampled_rows is None else padded.sampled_rows[:count]
+    return replace(batch, sampling=replace(batch.sampling, **tensors), sampled_rows=rows)

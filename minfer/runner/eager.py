@@ -14,7 +14,7 @@ SCORE_CHUNK = 256  # prompt positions scored at once: their logits are [256, V]
 
 
 class EagerRunner:
-    """expand → model → sample → feed_back."""
+    """send → expand → model → sample → feed_back."""
 
     def __init__(self, model, kv, inputs, sample, config):
         self.model = model
@@ -27,7 +27,7 @@ class EagerRunner:
 
     @torch.inference_mode()
     def run(self, batch: Batch) -> StepResult:
-        batch = self.inputs.expand(batch)
+        batch = self.inputs.expand(self.inputs.send(batch))
         hidden = self.model(batch, self.kv)
         result = self._sample(self.model.head(hidden[batch.sample_at]), batch)
         if batch.score_at is not None:

@@ -53,7 +53,6 @@ def sampling_tensors(
             where a penalty is on).
         vocab_size: V of the logits; a larger top_k is the same as none.
 
-    An entry of `edits` names in `sampling.stop_ids` the tokens that are banned now: none once min_tokens are sampled.
     """
     temperature, top_k, top_p, min_p, seeds, positions = [], [], [], [], [], []
     edits: list[tuple[int, Sampling, list[int]]] = []
@@ -68,12 +67,8 @@ def sampling_tensors(
         seeds.append(sampling.seed)
         positions.append(position)
         any_filter |= not params.greedy and (k < vocab_size or params.top_p < 1 or params.min_p > 0)
-        if params.edits_logits:
-            early = position - sampling.num_prompt < params.min_tokens
-            if not early:
-                sampling = sampling._replace(stop_ids=())
-            if params.needs_history or params.logit_bias or early:
-                edits.append((row, sampling, history if params.needs_history else []))
+        if params.edits_logits and (edit := edit_of(sampling, position, history)):
+            edits.append((row, *edit))
 
     def on_device(values: list, dtype: torch.dtype) -> torch.Tensor:
         return torch.tensor(values, dtype=dtype, device=device)
@@ -89,3 +84,17 @@ def sampling_tensors(
         any_filter=any_filter,
         edits=edits,
     )
+
+
+def edit_of(sampling: Sampling, position: int, history: list[int] | None) -> tuple[Sampling, list[int]] | None:
+    """What `edits` says of a row that samples the token at `position`; None where nothing is to be done.
+
+    `stop_ids` of the returned sampling are the tokens that are banned now: none once min_tokens are sampled.
+    """
+    params = sampling.params
+    early = position - sampling.num_prompt < params.min_tokens
+    if not early:
+        sampling = sampling._replace(stop_ids=())
+    if params.needs_history or params.logit_bias or early:
+        return sampling, history if params.needs_history else []
+    return None

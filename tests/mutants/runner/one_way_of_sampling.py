@@ -8,8 +8,8 @@ from minfer.runner.cuda_graph import CudaGraphRunner
 class Mutant(CudaGraphRunner):
     first = None
 
-    def _step(self, bucket, mode):
+    def _step(self, batch, mode):
         if mode.samples:
             self.first = self.first or mode
             mode = self.first
-        return super()._step(bucket, mode)
+        return super()._step(batch, mode)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import torch
+
 from minfer.runner.cuda_graph import CudaGraphRunner
 
 
 class Mutant(CudaGraphRunner):
-    def _step(self, bucket, mode):
-        padding = self.static.buffers["slots"][:bucket]
-        padding[padding == 0] = self.kv[0][0].shape[1]
-        return super()._step(bucket, mode)
+    def _step(self, batch, mode):
+        slots = torch.where(batch.slots == 0, self.kv[0][0].shape[1], batch.slots)
+        return super()._step(replace(batch, slots=slots), mode)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import torch
+
 from minfer.runner.cuda_graph import CudaGraphRunner
-from minfer.runner.static_batch import StaticBatch
-
-
-class Stale(StaticBatch):
-    def fill(self, batch, bucket):
-        before = self.buffers["slots"].clone()
-        super().fill(batch, bucket)
-        rows = batch.num_seqs
-        self.buffers["slots"][rows:bucket] = before[rows:bucket]
 
 
 class Mutant(CudaGraphRunner):
-    def __init__(self, model, kv, inputs, sample, config):
-        super().__init__(model, kv, inputs, sample, config)
-        self.static = Stale(config, kv[0][0].shape[1], self.buckets[-1])
+    before = None
+
+    def _step(self, batch, mode):
+        slots = batch.slots.clone()
+        if self.before is not None and batch.max_query == 1:
+            size = min(len(slots), len(self.before))
+            slots[:size] = torch.where(slots[:size] == 0, self.before[:size], slots[:size])
+        self.before = slots
+        return super()._step(replace(batch, slots=slots), mode)

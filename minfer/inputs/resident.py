@@ -1,0 +1,139 @@
+"""Inputs that stay on the device: a row's block table, last token and sampling parameters are sent once, when they are new.
+
+A step sends one message: for each row its number, length and new block if it has one; for each token its id (where the host knows
+it), its position and its place in the block tables. The device does the rest: it enters the new blocks, looks up slots, block tables
+and sampling parameters by row, and takes the id of a token that the host does not know yet from the row's last sampled one. So the
+host may plan a step before the one before it has ended.
+
+    host    build: plan → message               send: one copy
+    device  expand: message + rows → batch      feed_back: next ids → rows
+
+From: the scheduler's Plan. To: the runner's Batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from minfer.inputs.host import to_score
+from minfer.inputs.message import NO_BATCH, UNKNOWN, StepMessage
+from minfer.inputs.rows import Rows
+from minfer.inputs.static_batch import with_host_padding
+from minfer.types import Batch, Bucket, Plan
+
+SCORES = ("score_at", "score_ids")
+
+
+class ResidentInputs:
+    """One message a step, and `Rows`."""
+
+    def __init__(self, config, block_size: int):
+        self.block_size = block_size
+        self.max_len = config.max_model_len
+        self.device = config.device
+        self.recorded = config.device.type == "cuda"
+        self.rows = Rows(config, block_size)
+        self.fixed = self.message = self._make_message(max(config.max_num_seqs, config.max_num_batched_tokens))
+        self.padded: dict[Bucket, Batch] = {}  # views of the fixed message, for recorded steps
+
+    def _make_message(self, num_tokens: int) -> StepMessage:
+        return StepMessage(self.rows.num_rows, num_tokens, self.rows.num_rows * self.rows.width, self.device)
+
+    # On the host
+
+    def build(self, plan: Plan) -> Batch:
+        """Fills in the message. The batch has the host's side, and views of where the message will be on the device."""
+        seq_ids, rows, starts, query_lens, token_ids, _, samples, samplings, histories, _ = zip(*plan.work, strict=True)
+        rows, starts, query_lens = np.array(rows), np.array(starts), np.array(query_lens)
+        contexts, ends, sampled = starts + query_lens, np.cumsum(query_lens), np.flatnonzero(samples)
+        places, blocks = self.rows.enter(plan, rows, np.array(seq_ids))
+        B, T, S = len(rows), int(ends[-1]), len(sampled)
+        self.message = self.fixed if self.fixed.num_tokens >= T else self._make_message(T)
+        column = self.message.begin()
+        column["rows"][:B] = rows
+        column["context_lens"][:B] = contexts
+        column["query_start"][0] = 0
+        column["query_start"][1 : B + 1] = ends
+        column["sample_at"][:S] = ends[sampled] - 1
+        column["sampled_rows"][:S] = rows[sampled]
+        column["sampled_positions"][:S] = contexts[sampled]
+        column["new_places"][: len(places)], column["new_places"][len(places) :] = places, self.message.nowhere
+        column["new_blocks"][: len(places)], column["new_blocks"][len(places) :] = blocks, 0
+
+        token, owner = column["tokens"][:T], np.repeat(np.arange(B), query_lens)  # which sequence each token belongs to
+        position = np.arange(T) + (contexts - ends)[owner]
+        token["id"] = _with_unknown(token_ids, query_lens)
+        token["row"] = rows[owner]
+        token["position"] = position
+        token["rope_len"] = np.maximum(position + 1, np.array([each.num_prompt for each in samplings])[owner])
+        token["place"] = token["row"] * self.rows.width + position // self.block_size
+        token["offset"] = position % self.block_size
+        view, in_rows = self.message.view(B, T, S), rows[sampled]
+        ways = self.rows.ways(in_rows, sampled, samplings, contexts, histories)
+        return replace(
+            view,
+            num_decode=int((query_lens == 1).sum()),
+            max_query=int(query_lens.max()),
+            max_context=int(contexts.max()),
+            query_lens=query_lens.tolist(),
+            contexts=contexts.tolist(),
+            sampling=replace(view.sampling, **ways),
+            num_logprobs=int(self.rows.num_logprobs[in_rows].max(initial=-1)),
+            **to_score(plan.work, ends - query_lens),
+        )
+
+    def send(self, batch: Batch | None, bucket: Bucket | None = None) -> Batch:
+        """One copy, whatever the step. What is padded lies behind the batch in the message's columns."""
+        if batch is None:
+            batch, self.message = NO_BATCH, self.fixed
+            column = self.message.begin()
+            column["new_places"][:], column["new_blocks"][:] = self.message.nowhere, 0
+        if bucket is None:
+            self.message.send(len(batch.token_ids))
+            scores = {name: value.to(self.device) for name in SCORES if (value := getattr(batch, name)) is not None}
+            return replace(batch, **scores)
+        self.message.pad(batch, bucket)
+        self.message.send(bucket.num_tokens)
+        if self.recorded and bucket in self.padded:
+            return self.padded[bucket]
+        view = self.message.view(bucket.rows, bucket.num_tokens, bucket.rows)
+        names = ("token_ids", "query_start", "context_lens", "sample_at", "rows", "sampled_rows")
+        columns = {name: getattr(view, name) for name in names}
+        padded = replace(batch, **columns, sampling=replace(batch.sampling, positions=view.sampling.positions))
+        self.padded[bucket] = with_host_padding(padded, bucket, self.recorded, self.max_len)
+        return self.padded[bucket]
+
+    # On the device
+
+    def expand(self, batch: Batch) -> Batch:
+        """Enters the new blocks, and looks up by row what the message leaves out."""
+        rows, message = self.rows, self.message
+        flat = rows.block_tables.view(-1)
+        flat.index_copy_(0, message.at["new_places"], message.at["new_blocks"])
+        ids, token_rows, positions, rope_lens, places, offsets = message.tokens[: len(batch.token_ids)].unbind(1)
+        seeds, top_k = rows.integers.index_select(1, batch.sampled_rows)
+        temperature, top_p, min_p = rows.reals.index_select(1, batch.sampled_rows)
+        return replace(
+            batch,
+            token_ids=torch.where(ids == UNKNOWN, rows.last_ids.index_select(0, token_rows), ids),
+            positions=positions,
+            rope_lens=rope_lens,
+            slots=torch.add(offsets, flat.index_select(0, places).long(), alpha=self.block_size),
+            block_tables=rows.block_tables.index_select(0, batch.rows),
+            sampling=replace(batch.sampling, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seeds=seeds),
+        )
+
+    def feed_back(self, batch: Batch, next_ids: torch.Tensor) -> None:
+        """Each sampled row's last token; those of padding go to row R."""
+        self.rows.last_ids.index_copy_(0, batch.sampled_rows, next_ids)
+
+
+def _with_unknown(token_ids: tuple[list[int], ...], query_lens: np.ndarray) -> list[int]:
+    """All ids in a row, UNKNOWN where a sequence's last one is missing."""
+    ids: list[int] = []
+    for known, count in zip(token_ids, query_lens.tolist(), strict=True):
+        ids += known if len(known) == count else [*known, UNKNOWN]
+    return ids
