@@ -190,7 +190,7 @@ class Engine:
         changed: dict[str, RequestState] = {}
         for seq in moved:
             state = self._requests.get(seq.request.request_id)
-            if state is None:
+            if state is None or not state.looks_at(seq):
                 continue
             stop = state.advance(seq)
             if stop is not None:

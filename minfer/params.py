@@ -5,6 +5,7 @@ From: the caller. To: `Request`, and inside it the scheduler (when to end) and `
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -108,7 +109,7 @@ class SamplingParams:
         """Always the likeliest token: no randomness is needed."""
         return self.temperature < GREEDY_BELOW or self.top_k == 1
 
-    @property
+    @functools.cached_property
     def needs_history(self) -> bool:
         """Some penalty is on, so that sampling must know the earlier tokens."""
         return self.repetition_penalty != 1 or self.presence_penalty != 0 or self.frequency_penalty != 0

@@ -103,7 +103,7 @@ class Blocks(Protocol):
     """Hands out the K/V cache's blocks. Block 0 is the padding block and is never handed out."""
 
     block_size: int
-    copies: list[Copy]  # copy-on-write copies that the next plan must carry; the scheduler empties it
+    copies: list[Copy]  # that the next plan must carry, in order; the scheduler adds those of preemption, and empties it
 
     @staticmethod
     def size_of_block(config: EngineConfig) -> int:

@@ -110,8 +110,8 @@ class Work(NamedTuple):
     row: int
     start: int  # position of the first new token == tokens already in the cache
     num_new: int
-    token_ids: list[int]  # the new tokens' ids as far as the host knows them: num_new of them, less the pending one
-    new_blocks: list[int]  # blocks appended to the row's block table since its last work
+    token_ids: list[int] | tuple[()]  # the new tokens' ids as far as the host knows them: num_new of them, less the pending one
+    new_blocks: list[int] | tuple[()]  # blocks appended to the row's block table since its last work
     samples: bool  # whether the last new token's logits are sampled
     sampling: Sampling
     history: list[int] | None = None  # all known token ids, only where penalties need them

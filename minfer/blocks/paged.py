@@ -55,10 +55,10 @@ class PagedBlocks:
 
         The block that the first new token falls into is copied if another sequence reads it too.
         """
-        table = seq.block_table
-        first = seq.num_computed // self.block_size
+        table, block_size = seq.block_table, self.block_size
+        first = seq.num_computed // block_size
         shared = first < len(table) and self.refs[table[first]] > 1
-        if not shared and num_tokens <= len(table) * self.block_size:
+        if not shared and num_tokens <= len(table) * block_size:
             return True
         new = max(self._blocks_for(num_tokens) - len(table), 0)
         if new + shared and new + shared + keep > len(self._free):

@@ -5,6 +5,7 @@ From: `minfer/stages.py` and the folders of parts. To: a table, or JSON.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 from collections.abc import Iterable
@@ -81,7 +82,7 @@ def describe_stages() -> list[dict]:
 def off_ladder() -> list[tuple[str, str]]:
     """(slot, part) of every part in a slot's folder that no stage of the ladder uses.
 
-    A module that needs what this machine lacks is not imported; whatever is in it, it is listed once, as module:any.
+    A module that needs what this machine lacks is not imported: its functions are found by their parameters, in its text.
     """
     import minfer
     from minfer.parts import SLOTS
@@ -90,12 +91,23 @@ def off_ladder() -> list[tuple[str, str]]:
     found = []
     for slot in SLOTS:
         paths = sorted((Path(minfer.__file__).parent / slot).glob("[!_]*.py"))
-        for module in (f"minfer.{slot}.{path.stem}" for path in paths if path.stem != SHARED):
-            if not needs_of([f"{module}:any"]):
-                found += [(slot, part) for part in parts_of(slot, module) if part not in used]
-            elif not any(part.startswith(f"{module}:") for part in used):
-                found.append((slot, f"{module}:any"))
+        for path in paths:
+            module = f"minfer.{slot}.{path.stem}"
+            if path.stem != SHARED:
+                parts = functions_of(slot, module, path) if needs_of([f"{module}:any"]) else parts_of(slot, module)
+                found += [(slot, part) for part in parts if part not in used]
     return found
+
+
+def functions_of(slot: str, module: str, path: Path) -> list[str]:
+    """What a module's text defines that has the parameters of the slot's function."""
+    from minfer.parts import SLOTS
+
+    wanted = vars(SLOTS[slot]).get("__call__")
+    if wanted is None:
+        return []
+    functions = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)]
+    return [f"{module}:{each.name}" for each in functions if [arg.arg for arg in each.args.args] == parameters(wanted)]
 
 
 def parts_of(slot: str, module: str) -> list[str]:

@@ -16,11 +16,15 @@ from __future__ import annotations
 
 import bisect
 import time
+from collections import Counter
+from operator import attrgetter
 
 from minfer.scheduler.queue import WaitingQueue
 from minfer.scheduler.scoring import keep_scores, tokens_to_score
-from minfer.types import Copy, Plan, Sampled, Sequence, Status, Work
+from minfer.types import Plan, Sampled, Sequence, Status, Work
 from minfer.usage import KVUsage
+
+BY_START, BY_NUM_NEW = attrgetter("start"), attrgetter("num_new")
 
 
 class BaseScheduler:
@@ -30,7 +34,7 @@ class BaseScheduler:
         self.config = config
         self.blocks = blocks
         self.preemption = preemption
-        self.served: dict[str, int] = {}  # tokens planned, by user
+        self.served: Counter[str] = Counter()  # tokens planned, by user
         self.live: dict[int, Sequence] = {}
         self.held: dict[int, Sequence] = {}
         self.waiting = WaitingQueue(policy, self)
@@ -40,7 +44,6 @@ class BaseScheduler:
         self.usage = KVUsage()
         self._free_rows = list(range(config.max_num_seqs - 1, -1, -1))
         self._freed_rows: list[int] = []
-        self._copies: list[Copy] = []
         self._waits_for: dict[int, list[Sequence]] = {}  # by seq_id of the parent: the completions held for its prompt
 
     # Interface to the engine and the loop
@@ -69,21 +72,23 @@ class BaseScheduler:
     def commit(self, plan: Plan, sampled: Sampled) -> list[Sequence]:
         """Append what a step sampled. Tokens of sequences that ended meanwhile are skipped. Returns those that got a token."""
         moved: list[Sequence] = []
+        block_size = self.blocks.block_size
         sample = score = 0
         for work in plan.work:
             seq = self.live.get(work.seq_id)
-            num_scores = len(work.score_ids) if work.score_ids else 0
+            if work.score_ids:
+                if seq is not None:
+                    keep_scores(seq, work, sampled.prompt_logprobs[score : score + len(work.score_ids)])
+                score += len(work.score_ids)
             if seq is not None:
-                if num_scores:
-                    keep_scores(seq, work, sampled.prompt_logprobs[score : score + num_scores])
                 if self._waits_for:
                     self._release_children(seq)
                 if work.samples:
                     self._append(seq, sampled, sample)
                     moved.append(seq)
-                if seq.status is Status.RUNNING:
+                ends_block = work.start // block_size < (work.start + work.num_new) // block_size
+                if ends_block and seq.status is Status.RUNNING:
                     self.blocks.commit(seq)
-            score += num_scores
             sample += work.samples
         return moved
 
@@ -91,16 +96,16 @@ class BaseScheduler:
 
     def _ready(self, seq: Sequence) -> bool:
         """Whether it has a token to compute now: it may still grow, and what it must know to sample has arrived."""
+        known_or_pending = len(seq.token_ids) + seq.num_pending
         return (
-            seq.status is Status.RUNNING
-            and seq.num_new > 0
-            and seq.num_tokens + seq.num_pending < seq.limit
+            seq.num_computed < known_or_pending < seq.limit
+            and seq.status is Status.RUNNING
             and not (seq.num_pending and seq.sampling.params.needs_history)
         )
 
     def _make_room(self, seq: Sequence, num_new: int) -> bool:
         """Room for num_new more tokens; the last in rank give way, at worst the sequence itself. False if it was that."""
-        while not self._allocate(seq, seq.num_computed + num_new):
+        while not self.blocks.allocate(seq, seq.num_computed + num_new):
             victim = self.running[-1]
             self._preempt(victim)
             if victim is seq:
@@ -119,11 +124,11 @@ class BaseScheduler:
         if not swapped:
             seq.num_computed = self.blocks.match(seq)
         keep = max(1, self.blocks.num_total // 100) if self.running else 0
-        if seq.num_new > max_new or not self._allocate(seq, seq.num_tokens, keep):
+        if seq.num_new > max_new or not self.blocks.allocate(seq, seq.num_tokens, keep):
             self.blocks.free(seq)
             seq.num_computed = seq.num_computed if swapped else 0
             return None
-        self._copies += self.preemption.restore(seq, self.blocks)
+        self.blocks.copies += self.preemption.restore(seq, self.blocks)
         self.waiting.remove(seq)
         seq.row = self._free_rows.pop()
         seq.status = Status.RUNNING
@@ -135,44 +140,44 @@ class BaseScheduler:
 
     def _work(self, seq: Sequence, num_new: int) -> Work:
         """Plan the next num_new tokens of a sequence, and count them as computed."""
-        start, token_ids = seq.num_computed, seq.token_ids
-        end = start + num_new
-        samples = end == len(token_ids) + seq.num_pending
+        start, token_ids, table, sampling = seq.num_computed, seq.token_ids, seq.block_table, seq.sampling
+        end, known = start + num_new, len(token_ids)
+        samples = end == known + seq.num_pending
+        params = sampling.params
         work = Work(  # by position: hundreds are built every step
             seq.seq_id,
             seq.row,
             start,
             num_new,
-            token_ids[start:end],
-            seq.block_table[seq.num_sent_blocks :],
+            token_ids[start:end] if start < known else (),
+            table[seq.num_sent_blocks :] if seq.num_sent_blocks < len(table) else (),
             samples,
-            seq.sampling,
-            token_ids[:] if samples and seq.sampling.params.needs_history else None,
-            tokens_to_score(seq, start, end) if seq.sampling.params.prompt_logprobs is not None else None,
+            sampling,
+            token_ids[:] if samples and params.needs_history else None,
+            tokens_to_score(seq, start, end) if params.prompt_logprobs is not None else None,
         )
-        seq.num_sent_blocks = len(seq.block_table)
+        seq.num_sent_blocks = len(table)
         seq.num_computed = end
         seq.num_pending += samples
-        user = seq.request.user
-        self.served[user] = self.served.get(user, 0) + num_new
+        self.served[seq.request.user] += num_new
         return work
 
     def _plan(self, work: list[Work]) -> Plan | None:
-        """The step's plan: decodes first, with the rows and copies that piled up since the last one."""
+        """The step's plan, with the rows and copies that piled up since the last one.
+
+        Decodes first, those with the longest context foremost: on a device they start first, and none is left over at the end.
+        """
         if not work:
             return None
-        plan = Plan(self.num_steps, sorted(work, key=lambda item: item.num_new > 1), self._freed_rows, self._copies)
+        work.sort(key=BY_START, reverse=True)
+        work.sort(key=BY_NUM_NEW)
+        plan = Plan(self.num_steps, work, self._freed_rows, self.blocks.copies[:])
         self.num_steps += 1
         reserved = (self.blocks.num_total - self.blocks.num_free) * self.blocks.block_size
         self.usage.record(reserved, sum(seq.num_computed for seq in self.running))
-        self._freed_rows, self._copies = [], []
-        return plan
-
-    def _allocate(self, seq: Sequence, num_tokens: int, keep: int = 0) -> bool:
-        allocated = self.blocks.allocate(seq, num_tokens, keep)
-        self._copies += self.blocks.copies
+        self._freed_rows = []
         self.blocks.copies.clear()
-        return allocated
+        return plan
 
     # Moves between the queues
 
@@ -200,7 +205,7 @@ class BaseScheduler:
     def _preempt(self, seq: Sequence) -> None:
         """Take everything from a running sequence; it waits again, if need be for its pending token first."""
         self._leave(seq)
-        self._copies += self.preemption.evict(seq, self.blocks)
+        self.blocks.copies += self.preemption.evict(seq, self.blocks)
         seq.num_preemptions += 1
         self.num_preemptions += 1
         if seq.num_pending:
@@ -218,7 +223,8 @@ class BaseScheduler:
         seq.finished_at = time.monotonic()
         self._release_children(seq)
         if not self.live:  # idle: forget every row, since a plan that named some may have failed on its way
-            self._freed_rows, self._copies = list(range(self.config.max_num_seqs)), []
+            self._freed_rows = list(range(self.config.max_num_seqs))
+            self.blocks.copies.clear()
 
     def _release_children(self, seq: Sequence) -> None:
         """Its prompt is computed, or never will be: the other completions of the request need not wait for it."""

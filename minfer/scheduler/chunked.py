@@ -19,9 +19,11 @@ class ChunkedScheduler(BaseScheduler):
         preemptions = self.num_preemptions
         budget = self.config.max_num_batched_tokens
         work = []
-        for seq in sorted(self.running, key=lambda seq: seq.num_new > 1):
-            num_new = min(seq.num_new, budget)
-            if num_new and self._ready(seq) and self._make_room(seq, num_new):
+        decodes, chunks = [], []
+        for seq in self.running:
+            (chunks if seq.num_new > 1 else decodes).append(seq)
+        for seq in (*decodes, *chunks):
+            if budget and self._ready(seq) and self._make_room(seq, num_new := min(seq.num_new, budget)):
                 work.append(self._work(seq, num_new))
                 budget -= num_new
         while budget and self.num_preemptions == preemptions and (seq := self._admit(max_new=math.inf)) is not None:

@@ -58,11 +58,13 @@ class RequestState:
     def finished(self) -> bool:
         return all(seq.finished for seq in self.seqs)
 
+    def looks_at(self, seq: Sequence) -> bool:
+        """Whether somebody looks at its new tokens before it ends, or it has ended."""
+        return self.stream or seq.finish_reason is not None or bool(seq.sampling.params.stop)
+
     def advance(self, seq: Sequence) -> str | None:
-        """Take in a sequence's new tokens, where somebody will look before it ends."""
-        if self.stream or seq.finished or seq.sampling.params.stop:
-            return self._texts[seq.seq_id].advance()
-        return None
+        """Take in a sequence's new tokens. Returns the stop string that ends it, if one does."""
+        return self._texts[seq.seq_id].advance()
 
     def output(self) -> RequestOutput:
         """The caller's view now."""

@@ -7,7 +7,7 @@ from minfer.scheduler.chunked import ChunkedScheduler
 
 class Mutant(ChunkedScheduler):
     def _make_room(self, seq, num_new):
-        while not self._allocate(seq, seq.num_computed + num_new):
+        while not self.blocks.allocate(seq, seq.num_computed + num_new):
             victim = self.running[0] if len(self.running) > 1 else seq
             self._preempt(victim)
             if victim is seq:
