@@ -15,11 +15,11 @@ from statistics import median
 
 import torch
 
-from minfer.bench.hf_generate import hide_loading_bars
 from minfer.bench.profile import StepProfile, profile_decode
 from minfer.bench.run import Run, run_workload, warm_up
 from minfer.bench.workload import Workload
 from minfer.engine import Stats
+from minfer.hf_model import hide_loading_bars
 from minfer.llm import LLM
 from minfer.resolve import best_stage, ignored_slots, why_not
 from minfer.stages import CPU, HF, LADDER, Stage
