@@ -29,10 +29,10 @@ OPTIONS = {
     "ladder": ["--json", "--max-tokens", "--repeats", "--requests", "--stages", "--workload-seed", *ENGINE],
     "bench": [],
     "bench throughput": [
-        "--baseline", "--batch-size", "--json", "--output-len", "--prompt-len", "--repeats", "--requests", "--stage",
-        "--workload-seed", *ENGINE,
+        "--arrival", "--baseline", "--batch-size", "--json", "--output-len", "--prompt-len", "--rate", "--repeats", "--requests",
+        "--shape", "--stage", "--workload", "--workload-seed", *ENGINE,
     ],
-    "bench latency": ["--json", "--output-len", "--prompt-len", "--repeats", "--stage", "--workload-seed", *ENGINE],
+    "bench latency": ["--json", "--output-len", "--prompt-len", "--repeats", "--shape", "--stage", "--workload-seed", *ENGINE],
     "bench kernels": ["--json", "--plot", "--repeats", "--slot"],
     "check": ["--examples", "--json", "--part", "--replay", "--seed"],
     "pull": ["--revision"],
