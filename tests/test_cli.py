@@ -26,13 +26,17 @@ OPTIONS = {
     "generate": ["--file", "--json", "--logprobs", "--n", "--prompt-logprobs", "--stage", *ENGINE, *SAMPLING],
     "chat": ["--stage", "--system", *ENGINE, *SAMPLING],
     "stages": ["--json"],
-    "ladder": ["--json", "--max-tokens", "--repeats", "--requests", "--stages", "--workload-seed", *ENGINE],
+    "ladder": [
+        "--json", "--max-tokens", "--plot", "--repeats", "--requests", "--resume", "--shape", "--slow-requests", "--stages",
+        "--workload", "--workload-seed", *ENGINE,
+    ],
     "bench": [],
     "bench throughput": [
         "--arrival", "--baseline", "--batch-size", "--json", "--output-len", "--prompt-len", "--rate", "--repeats", "--requests",
         "--shape", "--stage", "--workload", "--workload-seed", *ENGINE,
     ],
     "bench latency": ["--json", "--output-len", "--prompt-len", "--repeats", "--shape", "--stage", "--workload-seed", *ENGINE],
+    "bench profile": ["--batch", "--context", "--json", "--shape", "--stage", "--steps", "--trace", *ENGINE],
     "bench kernels": ["--json", "--plot", "--repeats", "--slot"],
     "check": ["--examples", "--json", "--part", "--replay", "--seed"],
     "pull": ["--revision"],
