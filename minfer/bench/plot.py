@@ -43,6 +43,7 @@ def plot_ladder(stages: list[dict], title: str, path: Path) -> None:
     axes.set_xscale("log")
     axes.set_xlim(min(speeds) / 2, max(speeds) * 4)
     axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.set_minor_formatter("{x:,.0f}" if max(speeds) < 10 * min(speeds) else "")
     axes.set_xlabel("output tokens a second (light: what the stage before reaches too)")
     axes.set_title(title, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)

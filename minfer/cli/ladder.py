@@ -82,6 +82,7 @@ def ladder(
         "not_run": [{"name": name, "why_not": why} for name, why in refused.items()],
     }
     kept = stages_of(report, content) if resume else {}
+    content["stages"] = list(kept.values())
     chosen = [stage for stage in chosen if stage.name not in kept]
 
     def keep(results: list[bench.StageResult]) -> None:
@@ -91,7 +92,6 @@ def ladder(
         if report is not None:
             write_json(report, content)
 
-    keep([])
     announce = lambda name: note(f"running {name}")  # noqa: E731
     bench.climb(model_path, chosen, workloads, options, engine.swaps(), announce, keep, slow_requests)
     show(content["stages"], list(refused))
