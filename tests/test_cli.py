@@ -37,6 +37,7 @@ OPTIONS = {
     ],
     "bench latency": ["--json", "--output-len", "--prompt-len", "--repeats", "--shape", "--stage", "--workload-seed", *ENGINE],
     "bench profile": ["--batch", "--context", "--json", "--shape", "--stage", "--steps", "--trace", *ENGINE],
+    "bench soak": ["--json", "--requests", "--seconds", "--seed", "--stage", *ENGINE],
     "bench kernels": ["--json", "--plot", "--repeats", "--slot"],
     "check": ["--examples", "--json", "--part", "--replay", "--seed"],
     "pull": ["--revision"],
