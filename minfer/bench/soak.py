@@ -5,6 +5,7 @@ From: an engine with little room for K/V, and the cases of `bench/soak_requests.
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable
@@ -63,14 +64,25 @@ class Soak:
         self.live: dict[str, Case] = {}
         self.added = 0
 
-    def run(self, seconds: float, every: float = 60.0, announce: Callable[[str], None] = lambda line: None) -> Tally:
-        """Go on for so many seconds and until the last request has ended, or until KEPT faults; `announce` a line now and then."""
+    def run(
+        self,
+        seconds: float,
+        steps: float = math.inf,
+        every: float = 60.0,
+        announce: Callable[[str], None] = lambda line: None,
+    ) -> Tally:
+        """Let requests come for so many seconds or steps, and go on until the last has ended; no further than KEPT faults.
+
+        Args:
+            every: seconds between two lines of progress.
+            announce: called with each.
+        """
         start = time.monotonic()
         told, going = start, True
         before = self.llm.stats()
         while (going or self.live) and len(self.tally.faults) < KEPT:
             now = time.monotonic()
-            going = now - start < seconds
+            going = now - start < seconds and self.llm.stats().num_steps - before.num_steps < steps
             if now - told >= every:
                 told = now
                 announce(self._count(now - start, before).line())
