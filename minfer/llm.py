@@ -35,7 +35,7 @@ class LLM:
     """A model, loaded into an engine of the chosen stage.
 
     Args:
-        model: a short name (smollm2-135m), a hub id, a folder, or a .gguf file.
+        model: a short name (smollm2-135m), a hub id, a folder, a .gguf file, or a shape with random weights (dummy:qwen3-0.6b).
         stage: a stage's name; None takes the fastest that this machine can run (`why_stage` says why).
         swap: parts to put into other slots, {"attention": "mine.py:attention"}.
         dtype, device, max_model_len, max_num_batched_tokens, memory_share, ...: see `minfer.config`.

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from minfer import dummy
 from minfer.errors import ModelError
 from minfer.rope import RopeConfig
 
@@ -76,13 +77,13 @@ class ModelConfig:
 
     @staticmethod
     def load(path: Path) -> ModelConfig:
-        """Read config.json, and generation_config.json where there is one, from the folder `path`.
+        """Read config.json, and generation_config.json where there is one, from the folder `path`; or take a shape's settings.
 
         Raises:
             ModelError: a file is missing or no JSON, a setting is missing or out of range, or the model is of a kind that
                 minfer does not run; the message says which kinds it does.
         """
-        config = _read_json(Path(path) / "config.json")
+        config = dummy.settings(path) or _read_json(Path(path) / "config.json")
         generation = _read_json(Path(path) / "generation_config.json", optional=True)
         architecture = _architecture(config)
         family = FAMILIES[architecture]

@@ -22,21 +22,31 @@ def machine(report: dict) -> str:
 
 def ladder(report: dict) -> list[str]:
     stages = report["stages"]
-    heads = ["stage", "tokens/s", "time to first token, ms", "peak KV, MiB", "KV wasted"]
+    speeds = [stage["tokens_per_s"] for stage in stages]
+    has_baseline = stages[0]["name"] == "hf"
+    heads = ["stage", "tokens/s", *["× `hf`", "× before"] * has_baseline, "time to first token, ms", "peak KV, MiB", "KV wasted"]
     for profile in stages[0].get("decode", []):
         heads += [f"ms a decode step, {profile['batch']} rows", "launches", "GPU busy"]
     compared = any(stage["tokens_equal_baseline"] is not None for stage in stages)
     heads += ["equals the baseline"] * compared
     rows = ["| " + " | ".join(heads) + " |", "|---" + "|--:" * (len(heads) - 1 - compared) + "|---" * compared + "|"]
-    for stage in stages:
-        cells = [f"`{stage['name']}`", f"{stage['tokens_per_s']:.0f}", f"{stage['ttft_ms']:.0f}", f"{stage['peak_kv_mib']:.1f}"]
-        cells += [f"{stage['kv_wasted_percent']:.0f} %"]
+    most = max(stage.get("requests", 0) for stage in stages)
+    for stage, before in zip(stages, [None, *speeds[:-1]], strict=True):
+        fewer = f" ({stage['requests']} requests)" if stage.get("requests", most) < most else ""
+        cells = [f"`{stage['name']}`{fewer}", f"{stage['tokens_per_s']:.0f}"]
+        if has_baseline:
+            cells += [f"{stage['tokens_per_s'] / speeds[0]:.2f}", f"{stage['tokens_per_s'] / before:.2f}" if before else ""]
+        cells += [f"{stage['ttft_ms']:.0f}", f"{stage['peak_kv_mib']:.1f}", f"{stage['kv_wasted_percent']:.0f} %"]
         for profile in stage.get("decode", []):
-            cells += [f"{profile['ms_per_step']:.2f}", f"{profile['launches_per_step']:.0f}", f"{profile['gpu_busy']:.0%}"]
+            seen = profile["gpu_busy"] is not None
+            cells += [f"{profile['ms_per_step']:.2f}"]
+            cells += [f"{profile['launches_per_step']:.0f}", f"{profile['gpu_busy']:.0%}"] if seen else ["", ""]
         if compared:
             cells += [{True: "yes", False: "no", None: ""}[stage["tokens_equal_baseline"]]]
         rows.append("| " + " | ".join(cells) + " |")
-    return [*rows, "", f"{report['model']}, {stages[0]['dtype']}; {machine(report)}."]
+    fixed = report.get("workload", "mixed") != "mixed"
+    what = f"workload `{report['workload']}`, {report['options']['max_num_seqs']} sequences at once; " if fixed else ""
+    return [*rows, "", f"{report['model']}, {stages[0]['dtype']}; {what}{machine(report)}."]
 
 
 def throughput(report: dict) -> list[str]:
@@ -50,7 +60,23 @@ def throughput(report: dict) -> list[str]:
     return [*rows, "", f"{report['model']}, {options['dtype']}, stage `{options['stage']}`; {machine(report)}."]
 
 
-WRITERS = {"ladder": ladder, "throughput": throughput}
+def workload(report: dict) -> list[str]:
+    runs, options = report["repeats"], report["options"]
+    heads = ["workload", "sequences at once", "tokens/s, median", "of each repeat", "steps", "preemptions", "seconds to start"]
+    cells = [f"`{report['workload']}`", f"{options.get('max_num_seqs', 256)}", f"{report['output_tok_s']:.0f}"]
+    cells += [", ".join(f"{run['tokens_per_s']:.0f}" for run in runs), f"{report['steps']}", f"{report['preemptions']}"]
+    cells += [f"{report['startup_s']['construction']:.1f}"]
+    rows = ["| " + " | ".join(heads) + " |", "|---" + "|--:" * (len(heads) - 1) + "|", "| " + " | ".join(cells) + " |"]
+    return [*rows, "", f"{report['model']}, {report['dtype']}, stage `{report['stage']}`; {machine(report)}."]
+
+
+def latency(report: dict) -> list[str]:
+    rows = ["| prompt tokens | first token, ms | each later token, ms |", "|--:|--:|--:|"]
+    rows += [f"| {each['prompt_tokens']} | {each['ttft_ms']:.1f} | {each['tpot_ms']:.2f} |" for each in report["results"]]
+    return [*rows, "", f"{report['model']}, {report['options']['dtype']}, stage `{report['options']['stage']}`; {machine(report)}."]
+
+
+WRITERS = {"ladder": ladder, "throughput": throughput, "workload": workload, "latency": latency}
 
 
 def table(match: re.Match) -> str:
@@ -58,13 +84,17 @@ def table(match: re.Match) -> str:
     return f"<!-- table {match[1]} -->\n" + "\n".join(WRITERS[report["kind"]](report)) + "\n<!-- end -->"
 
 
+def written(text: str) -> str:
+    """The page with its tables as the reports have them."""
+    return re.sub(r"<!-- table (\S+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
+
+
 def main() -> int:
     readme = ROOT / "README.md"
     text = readme.read_text()
-    written = re.sub(r"<!-- table (\S+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
     if "--check" in sys.argv:
-        return int(written != text)
-    readme.write_text(written)
+        return int(written(text) != text)
+    readme.write_text(written(text))
     return 0
 
 

@@ -12,6 +12,7 @@ import torch
 
 from minfer.bench.run import Run
 from minfer.bench.workload import Workload
+from minfer.hf_model import load_hf
 
 
 class HFGenerate:
@@ -22,11 +23,9 @@ class HFGenerate:
     """
 
     def __init__(self, path: Path, dtype: torch.dtype, device: torch.device):
-        from transformers import AutoModelForCausalLM, GenerationConfig
+        from transformers import GenerationConfig
 
-        hide_loading_bars()
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, local_files_only=True)
-        self.model = model.to(device).eval()
+        self.model = load_hf(path, dtype, device)
         self.model.generation_config = GenerationConfig(do_sample=False, pad_token_id=0)  # greedy, and no token ends a row
 
     @torch.inference_mode()
@@ -52,10 +51,3 @@ class HFGenerate:
             max_new_tokens=max(max_tokens),
         )
         return [row[:n] for row, n in zip(out[:, width:].tolist(), max_tokens, strict=True)]
-
-
-def hide_loading_bars() -> None:
-    """transformers shows a bar while it loads weights, also where stderr is no terminal; between our tables it only disturbs."""
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()

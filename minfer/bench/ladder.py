@@ -8,18 +8,19 @@ from __future__ import annotations
 import dataclasses
 import gc
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 import torch
 
-from minfer.bench.hf_generate import hide_loading_bars
-from minfer.bench.profile import StepProfile, profile_decode
-from minfer.bench.run import Run, run_workload, warm_up
+from minfer.bench.profile import StepProfile, profile_decode, time_decode
+from minfer.bench.run import Run, median_speed, run_workload, warm_up
 from minfer.bench.workload import Workload
 from minfer.engine import Stats
+from minfer.hf_model import hide_loading_bars
 from minfer.llm import LLM
 from minfer.resolve import best_stage, ignored_slots, why_not
 from minfer.stages import CPU, HF, LADDER, Stage
@@ -41,7 +42,7 @@ class StageResult:
 
     @property
     def tokens_per_s(self) -> float:
-        return median(run.tokens_per_s for run in self.runs)
+        return median_speed(self.runs)
 
     @property
     def ttft_ms(self) -> float:
@@ -67,6 +68,8 @@ class StageResult:
             "parts": self.stage.parts(),
             "dtype": str(self.dtype).removeprefix("torch."),
             "load_seconds": self.load_seconds,
+            "requests": len(self.runs[0].token_ids),
+            "output_tok_s": self.tokens_per_s,
             "tokens_per_s": self.tokens_per_s,
             "ttft_ms": self.ttft_ms,
             "peak_kv_mib": self.stats.peak_kv_bytes / MIB,
@@ -110,8 +113,12 @@ def climb(
     options: Mapping[str, object],
     swap: Mapping[str, str] | None = None,
     announce: Callable[[str], None] = lambda name: None,
+    keep: Callable[[list[StageResult]], None] = lambda results: None,
+    slow_requests: int | None = None,
 ) -> list[StageResult]:
     """Run the workloads, one after the other, through every stage. One engine is alive at a time.
+
+    On a GPU, every stage's decode steps are profiled at the end, since PyTorch's profiler slows what runs after it.
 
     Args:
         path: folder of the checkpoint.
@@ -120,6 +127,8 @@ def climb(
         options: of LLM.
         swap: parts to put into every stage that calls them.
         announce: called with a stage's name before it runs.
+        keep: called with all results so far, whenever there is more to know: a long climb may be cut short.
+        slow_requests: so many requests only, for the stages whose every kernel is launched by the host; None: all.
     """
     hide_loading_bars()
     results: list[StageResult] = []
@@ -128,28 +137,62 @@ def climb(
         announce(stage.name)
         ignored = ignored_slots(stage)
         parts = {slot: part for slot, part in dict(swap or {}).items() if slot not in ignored}
-        results.append(run_stage(path, stage.with_parts(**parts), workloads, options, baseline))
+        count = slow_requests if stage.runner == HF.runner else None
+        asked = [workload.first(count) for workload in workloads]
+        results.append(run_stage(path, stage.with_parts(**parts), asked, options, baseline))
         if stage.name == HF.name:
             baseline = results[-1].runs
+        keep(results)
+    for i, result in enumerate(results):
+        if result.decode:
+            announce(f"{result.stage.name}, profiled")
+            with opened(path, result.stage, options) as llm:
+                results[i] = dataclasses.replace(result, decode=tuple(profile_decode(llm, timed) for timed in result.decode))
+            keep(results)
     return results
+
+
+@contextmanager
+def opened(path: Path, stage: Stage, options: Mapping[str, object]) -> Iterator[LLM]:
+    """An engine, whose memory is given back at the end."""
+    with LLM(str(path), stage=stage, **options) as llm:
+        yield llm
+    del llm
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def batches_to_time(llm: LLM) -> list[int]:
+    """Sizes of decode steps to look at: on a GPU one sequence, and as many as run at once."""
+    return sorted({1, llm.config.max_num_seqs}) if llm.config.device.type == "cuda" else []
 
 
 def run_stage(
     path: Path, stage: Stage, workloads: list[Workload], options: Mapping[str, object], baseline: list[Run] | None
 ) -> StageResult:
-    """Build one engine, warm it up, run the workloads, and give its memory back before returning."""
+    """Build one engine, warm it up, run the workloads, and time its decode steps."""
     start = time.perf_counter()
-    with LLM(str(path), stage=stage, **options) as llm:
+    with opened(path, stage, options) as llm:
         load_seconds = time.perf_counter() - start
         run_workload(llm, warm_up(llm, workloads[0]))
         runs = [run_workload(llm, workload) for workload in workloads]
         stats, config = llm.stats(), llm.config
-        # Last, since PyTorch's profiler slows what runs after it.
-        batches = sorted({1, config.max_num_seqs}) if config.device.type == "cuda" else []
-        decode = tuple(profile_decode(llm, batch) for batch in batches)
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+        decode = tuple(timed for batch in batches_to_time(llm) if (timed := time_decode(llm, batch)) is not None)
     compared = runs if stage.name == HF.name else baseline
-    equal = [run.num_equal(other) for run, other in zip(runs, compared, strict=True)] if compared else None
+    equal = None
+    if compared and len(compared[0].token_ids) == len(runs[0].token_ids):
+        equal = [run.num_equal(other) for run, other in zip(runs, compared, strict=True)]
     return StageResult(stage, config.dtype, load_seconds, runs, stats, equal, decode)
+
+
+def with_ratios(stages: list[dict]) -> list[dict]:
+    """Described stages, each with how many times as fast it is as the baseline, and as the one before it; None where there is none."""
+    baseline = next((stage["tokens_per_s"] for stage in stages if stage["name"] == HF.name), None)
+    described, before = [], None
+    for stage in stages:
+        speed = stage["tokens_per_s"]
+        ratios = {"times_baseline": baseline and speed / baseline, "times_before": before and speed / before}
+        described.append({**stage, **ratios})
+        before = speed
+    return described

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
 
+from minfer.bench.arrivals import poisson, run_arrivals
 from minfer.bench.hf_generate import HFGenerate
-from minfer.bench.run import Run, run_workload, warm_up
+from minfer.bench.run import Run, median_speed, run_workload, warm_up
 from minfer.bench.workload import Range, Workload, mixed
 from minfer.llm import LLM
 
@@ -27,12 +28,12 @@ class Contest:
     @property
     def our_speed(self) -> float:
         """Median, in tokens a second."""
-        return median(run.tokens_per_s for run in self.ours)
+        return median_speed(self.ours)
 
     @property
     def their_speed(self) -> float | None:
         """Median, in tokens a second; of the tokens that were asked for."""
-        return median(run.tokens_per_s for run in self.theirs) if self.theirs else None
+        return median_speed(self.theirs) if self.theirs else None
 
     @property
     def ratio(self) -> float | None:
@@ -104,3 +105,27 @@ def throughput(
             if baseline:
                 contest.theirs.append(baseline.run(contest.workloads[repeat], batch_size))
     return contests
+
+
+def repeat_workload(
+    llm: LLM,
+    workload: Workload,
+    repeats: int,
+    rate: float | None = None,
+    announce: Callable[[str], None] = lambda text: None,
+) -> list[Run]:
+    """The same workload several times, after a warm-up; ids differ from repeat to repeat, lengths do not.
+
+    Args:
+        rate: requests a second, by a Poisson process; None: all at once.
+        announce: called with a line of progress before each repeat.
+    """
+    announce("warming up")
+    run_workload(llm, warm_up(llm, workload))
+    runs = []
+    for repeat in range(repeats):
+        announce(f"repeat {repeat + 1} of {repeats}")
+        shifted = workload.shifted(repeat, llm.config.model.vocab_size)
+        due = None if rate is None else poisson(len(shifted.prompts), rate, seed=repeat)
+        runs.append(run_workload(llm, shifted) if due is None else run_arrivals(llm, shifted, due))
+    return runs

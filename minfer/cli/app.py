@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from minfer.cli import bench, chat, check, console, demo, doctor, generate, kernels, ladder, pull, stages
+from minfer.cli import bench, chat, check, console, demo, doctor, generate, kernels, ladder, profile, pull, soak, stages
 
 EPILOG = (
     "Exit codes: 0 it went well; 1 it could not be done, and the reason is on stderr; 2 the command line is wrong; "
@@ -70,8 +70,8 @@ def before_any_command(
     console.log_from(logging.INFO if verbose else logging.WARNING)
 
 
-bench_app = typer.Typer(help="Measure this machine: throughput, latency or kernels.", no_args_is_help=True)
-for function in (bench.throughput, bench.latency, kernels.kernels):
+bench_app = typer.Typer(help="Measure this machine, or soak the engine.", no_args_is_help=True)
+for function in (bench.throughput, bench.latency, profile.profile, soak.soak, kernels.kernels):
     bench_app.command(epilog=EPILOG)(function)
 for function in (generate.generate, chat.chat, stages.stages, ladder.ladder):
     app.command(epilog=EPILOG)(function)

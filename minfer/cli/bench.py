@@ -10,8 +10,10 @@ from typing import Annotated
 
 import typer
 
+from minfer.cli import workload
 from minfer.cli.console import note, print_table
-from minfer.cli.options import LLMOptions, with_options
+from minfer.cli.options import LLMOptions, Shape, with_options, with_shape
+from minfer.cli.workload import Arrival, WorkloadName
 
 Report = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all that was measured.")]
 Repeats = Annotated[int, typer.Option(min=1, help="Runs, with other prompts each time; medians are shown.")]
@@ -25,23 +27,32 @@ LATENCY = ["prompt tokens", "first token ms", "later tokens ms"]
 @with_options(engine=LLMOptions())
 def throughput(
     *,
-    requests: Annotated[int, typer.Option(min=1, help="Requests, all at once.")] = 16,
+    workload_name: Annotated[WorkloadName, typer.Option("--workload", help="w1 and w2 are the same everywhere.")] = "mixed",
+    shape: Shape = None,
+    arrival: Annotated[Arrival, typer.Option(help="All requests at once, or a Poisson process of --rate.")] = "all",
+    rate: Annotated[float | None, typer.Option(help="Requests a second that arrive.")] = None,
+    requests: Annotated[int | None, typer.Option(min=1, help="Requests; otherwise 16, or all of w1 or w2.")] = None,
     prompt_len: Annotated[str, typer.Option(metavar="LOW:HIGH", help="Tokens of a prompt.")] = "16:256",
     output_len: Annotated[str, typer.Option(metavar="LOW:HIGH", help="Tokens that a request asks for.")] = "16:128",
-    baseline: Annotated[bool, typer.Option(help="Compare with transformers' generate in static batches.")] = True,
+    baseline: Annotated[bool, typer.Option(help="Compare mixed requests with transformers' generate.")] = True,
     batch_size: Annotated[int, typer.Option(min=1, help="Requests in a static batch of the baseline.")] = 8,
     repeats: Repeats = 3,
     workload_seed: Seed = 0,
     report: Report = None,
     engine: LLMOptions,
 ) -> None:
-    """Tokens a second, on requests of mixed length and on one alone, beside transformers in the same run."""
+    """Tokens a second: of mixed requests and of one alone, beside transformers in the same run; or of a fixed workload."""
     from minfer.bench import throughput as bench
 
     ranges = length_range(prompt_len, "--prompt-len"), length_range(output_len, "--output-len")
+    rate = workload.check_rate(arrival, rate)
     prepare(report)
+    engine = with_shape(engine, shape)
+    if workload_name != "mixed" or rate is not None:
+        return workload.run(workload_name, engine, requests, ranges, repeats, workload_seed, rate, report)
     with engine.open() as llm:
-        contests = bench.throughput(llm, requests, *ranges, repeats, workload_seed, batch_size if baseline else None, note)
+        size = batch_size if baseline else None
+        contests = bench.throughput(llm, requests or workload.REQUESTS, *ranges, repeats, workload_seed, size, note)
         config, stage = llm.config, llm.stage
     dtype = str(config.dtype).removeprefix("torch.")
     print_table(
@@ -69,6 +80,7 @@ def latency(
     *,
     prompt_len: Annotated[list[int], typer.Option(min=1, help="Tokens of the prompt; may be repeated.")] = PROMPT_LENS,
     output_len: Annotated[int, typer.Option(min=2, help="Tokens that each request asks for.")] = 32,
+    shape: Shape = None,
     repeats: Repeats = 5,
     workload_seed: Seed = 0,
     report: Report = None,
@@ -78,9 +90,10 @@ def latency(
     from minfer.bench import latency as bench
 
     prepare(report)
+    engine = with_shape(engine, shape)
     with engine.open() as llm:
         results = [each.describe() for each in bench.latency(llm, prompt_len, output_len, repeats, workload_seed)]
-        used = {"stage": llm.stage.name, "dtype": str(llm.config.dtype).removeprefix("torch.")}
+        used = {"stage": llm.stage.name, "dtype": str(llm.config.dtype).removeprefix("torch."), "workload": "latency"}
     print_table(
         f"Latency of {used['stage']}, one request at a time, medians of {repeats}",
         LATENCY,

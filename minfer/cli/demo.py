@@ -54,7 +54,7 @@ Where to go next
 @with_options(engine=EngineOptions(max_num_seqs=4))
 def demo(*, engine: EngineOptions) -> None:
     """Get the model, run a few prompts through every stage, show their text and the table of the stages."""
-    from minfer.bench.ladder import climb, runnable
+    from minfer.bench.ladder import climb, runnable, with_ratios
     from minfer.hub import find_model
     from minfer.model_config import ModelConfig
 
@@ -69,7 +69,7 @@ def demo(*, engine: EngineOptions) -> None:
     typer.echo()
     for asked, text in zip(SHOWN, results[0].runs[0].texts, strict=False):
         typer.echo(typer.style(asked.text, bold=True) + ("\n" if asked.is_chat else "") + text + "\n")
-    show(results, refused)
+    show(with_ratios([result.describe() for result in results]), list(refused))
     typer.echo(NEXT)
 
 

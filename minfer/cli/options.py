@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from minfer.params import SamplingParams
 
 
+SHAPE_HELP = "Random weights of a named shape in place of a model: tiny, smollm2-135m, qwen3-0.6b, tinyllama-1.1b, llama-8b."
+Shape = Annotated[str | None, typer.Option(help=SHAPE_HELP)]
+
+
 def engine(*names: str, help: str) -> Any:
     return typer.Option(*names, help=help, rich_help_panel="Engine")
 
@@ -35,7 +39,7 @@ def sampling(*names: str, help: str) -> Any:
 class EngineOptions:
     """What every engine is built with. None leaves the choice to `minfer.config`."""
 
-    model: Annotated[str, engine(help="A short name, a hub id, a folder, or a .gguf file.")] = DEFAULT_MODEL
+    model: Annotated[str, engine(help="A short name, a hub id, a folder, a .gguf file, or dummy:SHAPE.")] = DEFAULT_MODEL
     revision: Annotated[str | None, engine(help="Branch, tag or commit of a hub's model.")] = None
     swap: Annotated[list[str], engine(help="slot=module:Name or slot=file.py:Name; repeatable.")] = field(default_factory=list)
     dtype: Annotated[str, engine(help="float32, float16, bfloat16; auto: float32 on a CPU, bfloat16 on a GPU.")] = "auto"
@@ -153,6 +157,15 @@ def with_options(**groups: Any) -> Callable[[Callable], Callable]:
         return flat
 
     return decorate
+
+
+def with_shape(options: Any, shape: str | None) -> Any:
+    """Engine options for a shape with random weights; None leaves the model as it is."""
+    if shape is None:
+        return options
+    if options.model != DEFAULT_MODEL:
+        raise typer.BadParameter(f"--model {options.model} names the model already", param_hint="--shape")
+    return dataclasses.replace(options, model=f"dummy:{shape}")
 
 
 def names(options: Any) -> list[str]:

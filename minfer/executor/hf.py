@@ -14,6 +14,7 @@ import torch
 
 from minfer.errors import PartError
 from minfer.executor.local import LocalPending
+from minfer.hf_model import load_hf
 from minfer.resolve import resolve
 from minfer.types import Batch, Plan
 from minfer.usage import KVUsage
@@ -63,12 +64,7 @@ class HFModel:
     """Looks like our decoder to the runner: `model(batch, kv) -> hidden` and `head(hidden) -> logits`."""
 
     def __init__(self, config):
-        from transformers import AutoModelForCausalLM
-        from transformers.utils import logging
-
-        logging.disable_progress_bar()
-        model = AutoModelForCausalLM.from_pretrained(config.path, dtype=config.dtype, local_files_only=True)
-        self.model = model.to(config.device).eval()
+        self.model = load_hf(config.path, config.dtype, config.device)
         self.head = self.model.get_output_embeddings()
         self.groups: list[Group] = []
         self.usage = KVUsage()
