@@ -24,8 +24,10 @@ from typing import NamedTuple
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from minfer.attention.torch import prefill
+from minfer.launch import overlap
 from minfer.parts import KV
 from minfer.types import Batch
 from minfer.write_kv.layout import strides
@@ -55,9 +57,14 @@ def decode(
     q_row, table_row, block_stride, token_stride, head_stride,
     G: tl.constexpr, GP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
     PIECES: tl.constexpr, ALIGN: tl.constexpr, SPLIT: tl.constexpr, WINDOW: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):  # fmt: skip
     head, row, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     num_heads = tl.num_programs(0) * G
+    if OVERLAP == 2:
+        gdc_launch_dependents()
+    if OVERLAP:
+        gdc_wait()
     end = tl.load(context_lens + row)
     begin = 0
     if WINDOW:
@@ -115,11 +122,15 @@ def decode(
 
 
 @triton.jit(do_not_specialize=["num_splits"])
-def merge(partial, lse, out, num_splits, D: tl.constexpr, DP: tl.constexpr, SP: tl.constexpr):
+def merge(partial, lse, out, num_splits, D: tl.constexpr, DP: tl.constexpr, SP: tl.constexpr, OVERLAP: tl.constexpr):
     head, row = tl.program_id(0), tl.program_id(1)
     place = (row * tl.num_programs(0) + head).to(tl.int64)
     split, dim = tl.arange(0, SP), tl.arange(0, DP)
     in_head = dim < D
+    if OVERLAP == 2:
+        gdc_launch_dependents()
+    if OVERLAP:
+        gdc_wait()
     logs = tl.load(lse + place * num_splits + split, mask=split < num_splits, other=float("-inf"))
     best = tl.max(logs, 0)
     weights = tl.exp2(logs - tl.where(best == float("-inf"), 0.0, best))  # all zero for a row without context
@@ -171,9 +182,13 @@ def decode_attention(q: torch.Tensor, kv: KV, batch: Batch, num_rows: int, scale
         G=group, GP=max(16, triton.next_power_of_2(group)), D=D, DP=padded,
         BLOCK=block_size, TILE=tile, PIECES=pieces(tile, block_size), ALIGN=math.gcd(16, block_stride),
         SPLIT=splits > 1, WINDOW=window is not None, num_warps=warps, num_stages=stages(padded * q.element_size()),
+        **overlap(q.device, Hkv * num_rows * splits),
     )  # fmt: skip
     if splits > 1:
-        merge[(Hq, num_rows)](partial, lse, out, splits, D=D, DP=padded, SP=triton.next_power_of_2(splits), num_warps=4)
+        merge[(Hq, num_rows)](
+            partial, lse, out, splits, D=D, DP=padded, SP=triton.next_power_of_2(splits), num_warps=4,
+            **overlap(q.device, Hq * num_rows),
+        )  # fmt: skip
 
 
 def padded_head(head_dim: int) -> int:
