@@ -10,7 +10,9 @@ Two rules make this safe.
   front has then ended, and since it waited in the same way, so have all before it.
 - Every kernel calls it in all its programs, also in those that have nothing to do.
 
-A kernel of another library, which knows nothing of this, starts and ends as usual: around it the gap stays.
+A launch of programs that keep the card's memory busy by their number, such as attention's, does not call
+`gdc_launch_dependents()`: programs that wait take room from those at work. The next kernel is then put in place when all have ended.
+Around a kernel of another library, which knows nothing of this, the gap stays.
 
 From: the parts' launches. To: Triton's launch options, and the kernels' constant OVERLAP.
 """
@@ -22,9 +24,6 @@ import functools
 import torch
 import triton
 
-OFF, WAIT, EARLY = 0, 1, 2  # OVERLAP: not at all; begin early; and let the next kernel begin early too
-FEW = 2048  # programs: a larger launch keeps the card for itself, since waiting programs take room and registers from those at work
-
 
 @functools.cache
 def can_overlap(device: torch.device) -> bool:
@@ -34,8 +33,6 @@ def can_overlap(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) >= (9, 0)
 
 
-def overlap(device: torch.device, programs: int) -> dict[str, int | bool]:
-    """The launch options of a kernel of so many programs, OVERLAP among them."""
-    if not can_overlap(device):
-        return {"OVERLAP": OFF}
-    return {"OVERLAP": EARLY if programs <= FEW else WAIT, "launch_pdl": True}
+def overlap(device: torch.device) -> dict[str, bool]:
+    """The launch options of a kernel that follows the two rules, OVERLAP among them."""
+    return {"OVERLAP": True, "launch_pdl": True} if can_overlap(device) else {"OVERLAP": False}

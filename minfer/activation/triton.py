@@ -28,9 +28,8 @@ def kernel(gate_up, out, row_stride, I: tl.constexpr, TILE: tl.constexpr, OVERLA
     row = (tl.program_id(0) // tiles).to(tl.int64)
     column = tl.program_id(0) % tiles * TILE + tl.arange(0, TILE)
     ok = None if I % TILE == 0 else column < I
-    if OVERLAP == 2:
-        gdc_launch_dependents()
     if OVERLAP:
+        gdc_launch_dependents()
         gdc_wait()
     gate = tl.load(gate_up + row * row_stride + column, mask=ok).to(tl.float32)
     up = tl.load(gate_up + row * row_stride + I + column, mask=ok).to(tl.float32)
@@ -44,5 +43,5 @@ def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
     out = torch.empty(T, I, dtype=gate_up.dtype, device=gate_up.device)
     if T:
         programs = T * triton.cdiv(I, TILE)
-        kernel[(programs,)](gate_up, out, gate_up.stride(0), I=I, TILE=TILE, num_warps=4, **overlap(out.device, programs))
+        kernel[(programs,)](gate_up, out, gate_up.stride(0), I=I, TILE=TILE, num_warps=4, **overlap(out.device))
     return out

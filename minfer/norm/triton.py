@@ -33,7 +33,7 @@ def kernel(
     column = tl.arange(0, HP)
     ok = None if H == HP else column < H
     zero = None if H == HP else 0.0
-    if OVERLAP == 2:
+    if OVERLAP:
         gdc_launch_dependents()
     gain = tl.load(weight + column, mask=ok, other=zero)
     if OVERLAP:
@@ -60,6 +60,6 @@ def add_rms_norm(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.T
         kernel[(T,)](
             x, summed, y, weight, eps, x.stride(0), summed.stride(0),
             H=H, HP=padded, ADD=residual is not None, num_warps=min(max(padded // VALUES // 32, 1), 16),
-            **overlap(x.device, T),
+            **overlap(x.device),
         )  # fmt: skip
     return y, summed

@@ -9,9 +9,10 @@ Grid of `race`: (slices, S), one warp a program, which walks through its slice t
 of a row's slices. A greedy row keeps the largest logit. A random row runs the race of `noise.py`: a token of distance d arrives at
 E exp(d), with E = -log(1 - v) and v a uniform hash of (seed, position, token), and the first to arrive is taken.
 
-Two things keep it near the speed of memory. Distances need the row's largest logit, which would be a pass of its own: each slice
-counts from the largest that it has met so far, and its best time grows with that, as in an online softmax. And exact logarithms
-cost more than reading the logits: since E > v, a tile in which no v exp(d) beats the best time so far is passed over without any.
+Exact times cost far more than reading the logits, and so would a pass of its own for the row's largest one. A tile is therefore first
+asked whether it can matter: since E > v, no token of it arrives before v exp(d). Only where that beats the best time so far are the
+exact times computed. A slice counts distances from the largest logit that it has met in such a tile, and its best time grows with
+that, as in an online softmax.
 
 From: the model's logits. To: the runner, as the next ids. Batches with filters or edits take the PyTorch part.
 """
@@ -47,16 +48,16 @@ def mix(x):
 
 
 @triton.jit
-def uniform(key, token):
-    """`v` of `minfer.sample.noise.log_arrivals`, bit by bit: in (0, 1)."""
-    word = mix(key ^ mix(token.to(tl.uint32)))
-    return tl.minimum((word.to(tl.float32) + 0.5) * 2.0**-32, 1 - 2.0**-24)
+def below(word):
+    """At most the `v` that the word stands for, and so at most -log(1 - v): its first 23 bits, put into a float without converting."""
+    return ((word >> 9) | 0x3F800000).to(tl.float32, bitcast=True) - 1.0
 
 
 @triton.jit
-def arrival(v):
-    """-log(1 - v), exact for small v too (Goldberg, "What every computer scientist should know about floating-point arithmetic",
-    1991, theorem 4): the rounding of u = 1 - v is taken back by v / (1 - u)."""
+def arrival(word):
+    """-log(1 - v), with v as in `minfer.sample.noise.log_arrivals`. It is exact for small v too: the rounding of u = 1 - v is taken
+    back by v / (1 - u) (Goldberg, "What every computer scientist should know about floating-point arithmetic", 1991, theorem 4)."""
+    v = tl.minimum((word.to(tl.float32) + 0.5) * 2.0**-32, 1 - 2.0**-24)
     u = 1 - v
     return tl.where(u == 1, v, -tl.log(u) * (v / tl.where(u == 1, 1.0, 1 - u)))
 
@@ -69,9 +70,8 @@ def race(
     part, row = tl.program_id(0), tl.program_id(1)
     low = part * slice_size
     high = tl.minimum(low + slice_size, vocab_size)
-    if OVERLAP == 2:
-        gdc_launch_dependents()
     if OVERLAP:
+        gdc_launch_dependents()
         gdc_wait()
     t = tl.load(temperature + row)
     seed = tl.load(seeds + row)
@@ -82,24 +82,25 @@ def race(
     logits += row.to(tl.int64) * row_stride
     column = tl.arange(0, TILE)
 
-    largest, time, token = float("-inf"), float("inf"), low
+    largest, time, token = -LIMIT, float("inf"), low
     for start in range(low, high, TILE):
         ids = start + column
         x = tl.load(logits + ids, mask=ids < high, other=float("-inf")).to(tl.float32)
-        top = tl.max(x, 0)
         if t > 0:
-            top = tl.minimum(tl.maximum(tl.maximum(largest, top), -LIMIT), LIMIT)
-            time *= tl.exp2((top - largest) * scale)
-            largest = top
-            delay = tl.exp2(tl.maximum(top - x, 0.0) * scale)
-            v = uniform(key, ids)
-            if tl.min(v * delay, 0) < time:
-                first, place = tl.min(arrival(v) * delay, 0, return_indices=True)
+            word = mix(key ^ mix(ids.to(tl.uint32)))
+            soonest = below(word) * tl.exp2((largest - x) * scale)
+            if tl.min(soonest, 0) < time:
+                top = tl.minimum(tl.maximum(tl.max(x, 0), largest), LIMIT)
+                time *= tl.exp2((top - largest) * scale)
+                largest = top
+                first, place = tl.min(arrival(word) * tl.exp2(tl.maximum(top - x, 0.0) * scale), 0, return_indices=True)
                 token = tl.where(first < time, start + place, token)
                 time = tl.minimum(first, time)
-        elif top > largest:
-            largest = top
-            token = start + tl.argmax(x, 0)
+        else:
+            top = tl.max(x, 0)
+            if top > largest:
+                largest = top
+                token = start + tl.argmax(x, 0)
     at = row * tl.num_programs(0) + part
     tl.store(largest_of + at, largest)
     tl.store(time_of + at, time)
@@ -109,9 +110,8 @@ def race(
 @triton.jit
 def pick(largest_of, time_of, token_of, temperature, ids, num_slices, SLICES: tl.constexpr, OVERLAP: tl.constexpr):
     row, part = tl.program_id(0), tl.arange(0, SLICES)
-    if OVERLAP == 2:
-        gdc_launch_dependents()
     if OVERLAP:
+        gdc_launch_dependents()
         gdc_wait()
     at, ok = row * num_slices + part, part < num_slices
     t = tl.load(temperature + row)
@@ -141,10 +141,10 @@ def sample(logits: torch.Tensor, batch: Batch) -> torch.Tensor:
     token = torch.empty(S, slices, dtype=torch.int32, device=logits.device)
     race[(slices, S)](
         logits, sampling.temperature, sampling.seeds, sampling.positions, largest, time, token, V, slice_size, logits.stride(0),
-        TILE=TILE, num_warps=1, **overlap(logits.device, slices * S),
+        TILE=TILE, num_warps=1, **overlap(logits.device),
     )  # fmt: skip
     pick[(S,)](
         largest, time, token, sampling.temperature, ids, slices,
-        SLICES=triton.next_power_of_2(slices), num_warps=1, **overlap(logits.device, S),
+        SLICES=triton.next_power_of_2(slices), num_warps=1, **overlap(logits.device),
     )  # fmt: skip
     return ids

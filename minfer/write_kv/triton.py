@@ -47,9 +47,8 @@ def kernel(
     v_at = (v + token * v_row + (head - Hq - Hkv) * D)[:, None] + dim[None, :]
     at = tl.where(is_q[:, None], q_at, tl.where(is_k[:, None], k_at, v_at))
     mask = (is_q | is_k | is_v)[:, None] & in_half
-    if OVERLAP == 2:
-        gdc_launch_dependents()
     if OVERLAP:
+        gdc_launch_dependents()
         gdc_wait()
     first = tl.load(at, mask=mask, other=0.0).to(tl.float32)
     second = tl.load(at + D // 2, mask=mask, other=0.0).to(tl.float32)
@@ -98,6 +97,6 @@ def write_kv(
             q, k, v, out, *kv, cos, sin, slots, q_norm, k_norm, eps,
             q.stride(0), k.stride(0), v.stride(0), cos.stride(0), sin.stride(0), *strides(kv),
             Hq=Hq, Hkv=Hkv, D=D, HALF=triton.next_power_of_2(D // 2),
-            BLOCK=kv[0].shape[1], NORM=q_norm is not None, HEADS=HEADS, num_warps=2, **overlap(q.device, T * parts),
+            BLOCK=kv[0].shape[1], NORM=q_norm is not None, HEADS=HEADS, num_warps=2, **overlap(q.device),
         )  # fmt: skip
     return out
