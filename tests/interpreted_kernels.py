@@ -39,7 +39,7 @@ def test_decode(seed):
     """Ragged contexts, any page, group, head size and window, whole or in splits that the shorter rows leave empty."""
     draw = Draw(seed, (*PAGES, 128), 150)
     works = draw.works(3, 0)
-    shape = triton_decode.Shape(draw.random.choice([1, 2, 5]), draw.random.choice([32, 64]), 4)
+    shape = triton_decode.Shape(draw.random.choice([1, 2, 5]), draw.random.choice([32, 64]), 4, 3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(triton_decode, "shape", lambda *sizes: shape)
         check_attention(triton_decode.attention, draw_case(draw, works), draw.window(works))

@@ -9,14 +9,18 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
 
 from minfer.inputs.static_batch import Unknown
+from minfer.params import SamplingParams
 from minfer.parts import KV
+from minfer.sample.torch import sampling_tensors
 from minfer.testing import reference
 from minfer.testing.batches import make_batch, make_cache, scattered_tables
+from minfer.testing.sampling import row as asked_row
 from minfer.types import Batch
 
 
@@ -199,3 +203,20 @@ def check_write_kv(
         reference.assert_close(cache.cpu()[written], expected_cache[written], slack=2)
         assert cache.cpu()[~written].isnan().all(), "a slot that belongs to no token was written"
     assert torch.equal(their_kv[1].cpu()[written].sort(0).values, v.sort(0).values), "v must be stored as it is"
+
+
+def linear_case(tokens: int, num_in: int, num_out: int, dtype: torch.dtype, bias: bool, seed: int = 0) -> tuple:
+    """(x, weight, bias or None), with outputs of about 1."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(tokens, num_in, generator=generator).to(dtype)
+    weight = (torch.randn(num_out, num_in, generator=generator) * num_in**-0.5).to(dtype)
+    return x, weight, torch.randn(num_out, generator=generator).to(dtype) if bias else None
+
+
+def sample_case(rows: int, vocab: int, dtype: torch.dtype, seed: int = 0, device: str = "cpu") -> tuple[torch.Tensor, SimpleNamespace]:
+    """(logits, batch): every third row is greedy, the others are random with temperatures of their own."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = (torch.randn(rows, vocab, generator=generator) * 3).to(device, dtype)
+    params = [SamplingParams(temperature=(0, 0.6, 1.0)[i % 3]) for i in range(rows)]
+    asked = [asked_row(each, seed=seed + i, position=i) for i, each in enumerate(params)]
+    return logits, SimpleNamespace(sampling=sampling_tensors(asked, vocab, device))

@@ -11,16 +11,19 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
-from kernel_cases import attention_case, norm_case
+from kernel_cases import attention_case, linear_case, norm_case, sample_case
 
 triton = pytest.importorskip("triton")
 
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.runtime.jit import JITFunction  # noqa: E402
 
+from minfer import launch  # noqa: E402
 from minfer.activation.triton import silu_mul  # noqa: E402
 from minfer.attention import triton_decode, triton_paged  # noqa: E402
+from minfer.linear import triton as triton_linear  # noqa: E402
 from minfer.norm.triton import add_rms_norm  # noqa: E402
+from minfer.sample import triton as triton_sample  # noqa: E402
 from minfer.testing.batches import make_cache  # noqa: E402
 from minfer.write_kv.triton import write_kv  # noqa: E402
 
@@ -51,16 +54,18 @@ class Compiler:
 
 @pytest.fixture(params=SHARED, ids=lambda generation: f"sm_{generation}")
 def compiler(request, monkeypatch):
-    """Afterwards: everything that the test launched has machine code, and fits on the card."""
+    """Afterwards: everything that the test launched has machine code, and fits on the card. What begins early also waits."""
     compiler = Compiler(request.param)
     monkeypatch.setattr(triton.runtime.driver, "_active", compiler)
     monkeypatch.setattr(JITFunction, "__getitem__", lambda self, grid: functools.partial(compiler.compile, self, grid=grid))
     monkeypatch.setattr(triton_paged, "card", lambda device: triton_paged.Card(request.param >= 90, SHARED[request.param]))
+    monkeypatch.setattr(launch, "can_overlap", lambda device: request.param >= 90)
     yield compiler
     assert compiler.kernels
     for name, kernel in compiler.kernels:
         assert kernel.asm["cubin"], name
         assert kernel.metadata.shared <= SHARED[request.param], f"{name}: {kernel.metadata.shared} bytes of shared memory"
+        assert kernel.metadata.launch_pdl == ("griddepcontrol.wait" in kernel.asm["ptx"]), name
 
 
 def ptx(compiler: Compiler, name: str) -> str:
@@ -133,6 +138,23 @@ def test_write_kv_compiles(compiler, D, dtype, normed):
 def test_activation_compiles(compiler, size, dtype):
     """Sizes of whole tiles, and others."""
     silu_mul(torch.zeros(2, 2 * size, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [BF16, FP16, FP32], ids=str)
+@pytest.mark.parametrize(("rows", "vocab"), [(1, 151936), (256, 32000), (3, 100)])
+def test_sample_compiles(compiler, rows, vocab, dtype):
+    """One row and many, in a small vocabulary and a large one; random and greedy rows share the kernels."""
+    triton_sample.sample(*sample_case(rows, vocab, dtype))
+    assert compiler.generation < 90 or compiler.kernels[0][1].metadata.launch_pdl
+
+
+@pytest.mark.parametrize(
+    ("num_in", "num_out", "dtype", "bias"), [(1024, 6144, BF16, False), (100, 33, FP32, True), (5632, 2050, FP16, True)]
+)
+def test_linear_compiles(compiler, num_in, num_out, dtype, bias):
+    """Sizes that blocks divide and others; weights of ordinary shapes come by the widest loads."""
+    triton_linear.linear(*linear_case(1, num_in, num_out, dtype, bias))
+    assert num_in == 100 or "ld.global.v4" in ptx(compiler, "gemv")
 
 
 def test_sizes_of_a_step_do_not_compile_anew(compiler):

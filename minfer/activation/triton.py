@@ -13,6 +13,9 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+from minfer.launch import overlap
 
 needs = {"cuda", "triton"}
 
@@ -20,11 +23,14 @@ TILE = 1024
 
 
 @triton.jit
-def kernel(gate_up, out, row_stride, I: tl.constexpr, TILE: tl.constexpr):  # noqa: E741
+def kernel(gate_up, out, row_stride, I: tl.constexpr, TILE: tl.constexpr, OVERLAP: tl.constexpr):  # noqa: E741
     tiles: tl.constexpr = (I + TILE - 1) // TILE
     row = (tl.program_id(0) // tiles).to(tl.int64)
     column = tl.program_id(0) % tiles * TILE + tl.arange(0, TILE)
     ok = None if I % TILE == 0 else column < I
+    if OVERLAP:
+        gdc_launch_dependents()
+        gdc_wait()
     gate = tl.load(gate_up + row * row_stride + column, mask=ok).to(tl.float32)
     up = tl.load(gate_up + row * row_stride + I + column, mask=ok).to(tl.float32)
     silu = (gate / (1 + tl.exp(-gate))).to(out.dtype.element_ty).to(tl.float32)  # rounded first, as transformers does
@@ -36,5 +42,6 @@ def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
     T, I = gate_up.shape[0], gate_up.shape[1] // 2  # noqa: E741
     out = torch.empty(T, I, dtype=gate_up.dtype, device=gate_up.device)
     if T:
-        kernel[(T * triton.cdiv(I, TILE),)](gate_up, out, gate_up.stride(0), I=I, TILE=TILE, num_warps=4)
+        programs = T * triton.cdiv(I, TILE)
+        kernel[(programs,)](gate_up, out, gate_up.stride(0), I=I, TILE=TILE, num_warps=4, **overlap(out.device))
     return out

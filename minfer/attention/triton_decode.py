@@ -24,8 +24,10 @@ from typing import NamedTuple
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from minfer.attention.torch import prefill
+from minfer.launch import overlap
 from minfer.parts import KV
 from minfer.types import Batch
 from minfer.write_kv.layout import strides
@@ -55,9 +57,12 @@ def decode(
     q_row, table_row, block_stride, token_stride, head_stride,
     G: tl.constexpr, GP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
     PIECES: tl.constexpr, ALIGN: tl.constexpr, SPLIT: tl.constexpr, WINDOW: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):  # fmt: skip
     head, row, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     num_heads = tl.num_programs(0) * G
+    if OVERLAP:
+        gdc_wait()
     end = tl.load(context_lens + row)
     begin = 0
     if WINDOW:
@@ -80,7 +85,8 @@ def decode(
     values = tl.zeros([GP, DP], tl.float32)
     # A tile lies in PIECES pages. They are looked up one tile ahead, so that the loads of K and V never wait for the table.
     piece = tl.arange(0, PIECES) * (TILE // PIECES)
-    blocks = tl.load(table + (low + piece) // BLOCK, mask=low + piece < high, other=0)
+    last = tl.maximum(high, 1) - 1
+    blocks = tl.load(table + tl.minimum(low + piece, last) // BLOCK)
     for start in range(low, high, TILE):
         position = start + step
         ok = position < high
@@ -89,8 +95,7 @@ def decode(
         mask = ok[:, None]
         if D < DP:
             mask = mask & (dim < D)[None, :]
-        coming = start + TILE + piece
-        following = tl.load(table + coming // BLOCK, mask=coming < high, other=0)
+        following = tl.load(table + tl.minimum(start + TILE + piece, last) // BLOCK)
         at = (spread(blocks, block_stride, PIECES, TILE, ALIGN) + (position % BLOCK) * token_stride)[:, None] + dim[None, :]
         k = tl.load(k_cache + at, mask=mask, other=0.0)
         scores = tl.dot(queries, tl.trans(k), input_precision="ieee") * scale
@@ -115,11 +120,14 @@ def decode(
 
 
 @triton.jit(do_not_specialize=["num_splits"])
-def merge(partial, lse, out, num_splits, D: tl.constexpr, DP: tl.constexpr, SP: tl.constexpr):
+def merge(partial, lse, out, num_splits, D: tl.constexpr, DP: tl.constexpr, SP: tl.constexpr, OVERLAP: tl.constexpr):
     head, row = tl.program_id(0), tl.program_id(1)
     place = (row * tl.num_programs(0) + head).to(tl.int64)
     split, dim = tl.arange(0, SP), tl.arange(0, DP)
     in_head = dim < D
+    if OVERLAP:
+        gdc_launch_dependents()
+        gdc_wait()
     logs = tl.load(lse + place * num_splits + split, mask=split < num_splits, other=float("-inf"))
     best = tl.max(logs, 0)
     weights = tl.exp2(logs - tl.where(best == float("-inf"), 0.0, best))  # all zero for a row without context
@@ -131,22 +139,25 @@ def merge(partial, lse, out, num_splits, D: tl.constexpr, DP: tl.constexpr, SP: 
 
 
 class Shape(NamedTuple):
-    """How the work is cut: parts of each context, keys in one step of the loop, warps of a program."""
+    """How the work is cut: parts of each context, keys in one step of the loop, warps of a program, tiles in flight."""
 
     splits: int
     tile: int
     warps: int
+    stages: int
 
 
-def shape(num_rows: int, kv_heads: int) -> Shape:
-    """From static sizes only. Large tiles keep more bytes in flight, but only three programs of them fit on a multiprocessor.
+def shape(num_rows: int, kv_heads: int, row_bytes: int) -> Shape:
+    """From static sizes only: sequences, K/V heads, and bytes of one head.
 
-    So they are for few programs, which fit all the same, and for very many, which take several rounds whatever their tiles are.
+    Large tiles keep more bytes in flight, but only three programs of them fit on a multiprocessor: they are for few programs, which
+    fit all the same. Very many take several rounds, and the more of them fit, the less the last round is felt. Heads of more than
+    256 bytes have fewer tiles in flight, so that these fit into every card.
     """
-    programs = num_rows * kv_heads
-    if PROGRAMS < programs < 8 * PROGRAMS:
-        return Shape(1, 32, 2)
-    return Shape(min(-(-PROGRAMS // programs), 128), 64, 4)
+    programs, most = num_rows * kv_heads, max(1, 1024 // row_bytes)
+    if programs <= PROGRAMS:
+        return Shape(min(-(-PROGRAMS // programs), 128), 64, 4, min(3, most))
+    return Shape(1, 32, 2, min(3 if programs < 8 * PROGRAMS else 2, most))
 
 
 def pieces(tile: int, block_size: int) -> int:
@@ -158,32 +169,31 @@ def pieces(tile: int, block_size: int) -> int:
 def decode_attention(q: torch.Tensor, kv: KV, batch: Batch, num_rows: int, scale: float, window: int | None, out: torch.Tensor) -> None:
     """The first num_rows rows of q [.., Hq, D], one query a sequence, into those of the contiguous `out`; no context gives zeros."""
     (_, Hq, D), (_, block_size, Hkv, _) = q.shape, kv[0].shape
-    splits, tile, warps = shape(num_rows, Hkv)
+    group, padded = Hq // Hkv, padded_head(D)
+    splits, tile, warps, stages = shape(num_rows, Hkv, padded * q.element_size())
     partial = lse = out
     if splits > 1:
         partial = torch.empty(num_rows, Hq, splits, D, dtype=torch.float32, device=q.device)
         lse = torch.empty(num_rows, Hq, splits, dtype=torch.float32, device=q.device)
-    group, padded = Hq // Hkv, padded_head(D)
     block_stride, token_stride, head_stride = strides(kv)
     decode[(Hkv, num_rows, splits)](
         q, *kv, out, partial, lse, batch.block_tables, batch.context_lens, scale * LOG2E, splits, window or 0,
         q.stride(0), batch.block_tables.stride(0), block_stride, token_stride, head_stride,
         G=group, GP=max(16, triton.next_power_of_2(group)), D=D, DP=padded,
         BLOCK=block_size, TILE=tile, PIECES=pieces(tile, block_size), ALIGN=math.gcd(16, block_stride),
-        SPLIT=splits > 1, WINDOW=window is not None, num_warps=warps, num_stages=stages(padded * q.element_size()),
+        SPLIT=splits > 1, WINDOW=window is not None, num_warps=warps, num_stages=stages,
+        **overlap(q.device),
     )  # fmt: skip
     if splits > 1:
-        merge[(Hq, num_rows)](partial, lse, out, splits, D=D, DP=padded, SP=triton.next_power_of_2(splits), num_warps=4)
+        merge[(Hq, num_rows)](
+            partial, lse, out, splits, D=D, DP=padded, SP=triton.next_power_of_2(splits), num_warps=4,
+            **overlap(q.device),
+        )  # fmt: skip
 
 
 def padded_head(head_dim: int) -> int:
     """A head as the matrix units take it: a power of two, and 16 at least."""
     return max(16, triton.next_power_of_2(head_dim))
-
-
-def stages(row_bytes: int) -> int:
-    """Tiles in flight, for a head of so many bytes: 3 up to 256, fewer above, so that the tiles fit into every card."""
-    return min(3, max(1, 1024 // row_bytes))
 
 
 def attention(q: torch.Tensor, kv: KV, batch: Batch, scale: float, window: int | None) -> torch.Tensor:

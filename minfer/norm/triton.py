@@ -15,6 +15,9 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+from minfer.launch import overlap
 
 needs = {"cuda", "triton"}
 
@@ -22,11 +25,19 @@ VALUES = 64  # that a thread holds: with few warps a row, the sum of squares mak
 
 
 @triton.jit
-def kernel(x, residual, y, weight, eps, x_row, residual_row, H: tl.constexpr, HP: tl.constexpr, ADD: tl.constexpr):
+def kernel(
+    x, residual, y, weight, eps, x_row, residual_row,
+    H: tl.constexpr, HP: tl.constexpr, ADD: tl.constexpr, OVERLAP: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, HP)
     ok = None if H == HP else column < H
     zero = None if H == HP else 0.0
+    if OVERLAP:
+        gdc_launch_dependents()
+    gain = tl.load(weight + column, mask=ok, other=zero)
+    if OVERLAP:
+        gdc_wait()
     r = tl.load(x + row * x_row + column, mask=ok, other=zero)
     if ADD:
         r = r.to(tl.float32) + tl.load(residual + row * residual_row + column, mask=ok, other=zero).to(tl.float32)
@@ -36,7 +47,7 @@ def kernel(x, residual, y, weight, eps, x_row, residual_row, H: tl.constexpr, HP
     normed = (wide * scale).to(y.dtype.element_ty).to(tl.float32)  # rounded before the weight, as transformers does
     if ADD:
         tl.store(residual + row * residual_row + column, r, mask=ok)
-    tl.store(y + row * H + column, normed * tl.load(weight + column, mask=ok, other=zero).to(tl.float32), mask=ok)
+    tl.store(y + row * H + column, normed * gain.to(tl.float32), mask=ok)
 
 
 def add_rms_norm(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -49,5 +60,6 @@ def add_rms_norm(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.T
         kernel[(T,)](
             x, summed, y, weight, eps, x.stride(0), summed.stride(0),
             H=H, HP=padded, ADD=residual is not None, num_warps=min(max(padded // VALUES // 32, 1), 16),
+            **overlap(x.device),
         )  # fmt: skip
     return y, summed

@@ -17,7 +17,9 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from minfer.launch import overlap
 from minfer.parts import KV
 from minfer.write_kv.layout import strides
 
@@ -31,7 +33,7 @@ def kernel(
     q, k, v, out, k_cache, v_cache, cos, sin, slots, q_norm, k_norm, eps,
     q_row, k_row, v_row, cos_row, sin_row, block_stride, token_stride, head_stride,
     Hq: tl.constexpr, Hkv: tl.constexpr, D: tl.constexpr, HALF: tl.constexpr,
-    BLOCK: tl.constexpr, NORM: tl.constexpr, HEADS: tl.constexpr,
+    BLOCK: tl.constexpr, NORM: tl.constexpr, HEADS: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     token = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1) * HEADS + tl.arange(0, HEADS)
@@ -45,6 +47,9 @@ def kernel(
     v_at = (v + token * v_row + (head - Hq - Hkv) * D)[:, None] + dim[None, :]
     at = tl.where(is_q[:, None], q_at, tl.where(is_k[:, None], k_at, v_at))
     mask = (is_q | is_k | is_v)[:, None] & in_half
+    if OVERLAP:
+        gdc_launch_dependents()
+        gdc_wait()
     first = tl.load(at, mask=mask, other=0.0).to(tl.float32)
     second = tl.load(at + D // 2, mask=mask, other=0.0).to(tl.float32)
 
@@ -87,10 +92,11 @@ def write_kv(
     (T, Hq, D), Hkv = q.shape, k.shape[1]
     out = torch.empty(T, Hq, D, dtype=q.dtype, device=q.device)
     if T:
-        kernel[(T, triton.cdiv(Hq + 2 * Hkv, HEADS))](
+        parts = triton.cdiv(Hq + 2 * Hkv, HEADS)
+        kernel[(T, parts)](
             q, k, v, out, *kv, cos, sin, slots, q_norm, k_norm, eps,
             q.stride(0), k.stride(0), v.stride(0), cos.stride(0), sin.stride(0), *strides(kv),
             Hq=Hq, Hkv=Hkv, D=D, HALF=triton.next_power_of_2(D // 2),
-            BLOCK=kv[0].shape[1], NORM=q_norm is not None, HEADS=HEADS, num_warps=2,
+            BLOCK=kv[0].shape[1], NORM=q_norm is not None, HEADS=HEADS, num_warps=2, **overlap(q.device),
         )  # fmt: skip
     return out
