@@ -84,9 +84,12 @@ PREFILL = MLP.swap("paged-prefill", attention="minfer.attention.triton_paged:att
 RESIDENT = PREFILL.swap("resident", inputs="minfer.inputs.resident:ResidentInputs")
 OVERLAPPED = RESIDENT.swap("overlapped", loop="minfer.loop.overlapped:loop")
 MIXED = OVERLAPPED.swap("mixed-graphs", runner="minfer.runner.mixed_graph:MixedGraphRunner")
+SAMPLING = MIXED.swap("fused-sampling", sample="minfer.sample.triton:sample")
+LINEAR = SAMPLING.swap("small-linear", linear="minfer.linear.triton:linear")
 
 LADDER: tuple[Stage, ...] = (
     HF, DECODER, PAGED, CONTINUOUS, CHUNKED, TRITON, FUSED, GRAPHS, PREFIX, ROPE, MLP, PREFILL, RESIDENT, OVERLAPPED, MIXED,
+    SAMPLING, LINEAR,
 )  # fmt: skip
 
 # Off the ladder: the fastest mix of parts on a CPU.
