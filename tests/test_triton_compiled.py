@@ -7,11 +7,12 @@ The parts launch their kernels as they always do; a stand-in for the driver has 
 from __future__ import annotations
 
 import functools
+import random
 from dataclasses import dataclass, field
 
 import pytest
 import torch
-from kernel_cases import attention_case, linear_case, norm_case, sample_case
+from kernel_cases import as_recorded, attention_case, linear_case, norm_case, sample_case
 
 triton = pytest.importorskip("triton")
 
@@ -116,6 +117,17 @@ def test_prefill_compiles(compiler, variant):
     assert ("cp.async.bulk.tensor" in ptx(compiler, "prefill")) == (compiler.generation >= 90)
     if dtype != FP32:
         assert {80: "mma.sync", 90: "wgmma", 100: "tcgen05.mma"}[compiler.generation] in ptx(compiler, "prefill")
+
+
+@pytest.mark.parametrize("variant", PREFILLS, ids=str)
+def test_recorded_mixed_steps_compile(compiler, variant):
+    """The same from pages, with lengths that only the device knows."""
+    heads, D, block_size, dtype, window, _ = variant
+    q, kv, batch = attention_case([(1, 3), (70, 90)], heads, D, block_size, dtype)
+    triton_paged.attention(*as_recorded(q, kv, batch, random.Random(0)), 1.0, window)
+    assert "gather" not in dict(compiler.kernels)
+    if dtype != FP32 and D <= 128:
+        assert {80: "mma.sync", 90: "wgmma", 100: "tcgen05.mma"}[compiler.generation] in ptx(compiler, "chunks")
 
 
 @pytest.mark.parametrize(("size", "dtype", "adds"), [(4096, BF16, True), (576, FP16, True), (5000, FP32, False)])

@@ -23,7 +23,7 @@ import torch
 import triton
 import triton.language as tl
 
-from minfer.attention.triton_decode import LOG2E, padded_head, pieces, spread, stages
+from minfer.attention.triton_decode import LOG2E, padded_head, pieces, spread
 from minfer.parts import KV
 from minfer.types import Batch
 from minfer.write_kv.layout import strides
@@ -140,5 +140,5 @@ def chunk_attention(q: torch.Tensor, kv: KV, batch: Batch, scale: float, window:
         q.stride(0), batch.block_tables.stride(0), block_stride, token_stride, head_stride,
         Hq=Hq, Hkv=Hkv, D=D, DP=padded, BLOCK=block_size, ROWS=triton.next_power_of_2(rows), QUERIES=tile, KEYS=tile,
         PIECES=pieces(tile, block_size), ALIGN=math.gcd(16, block_stride), WINDOW=window is not None,
-        num_warps=4, num_stages=stages(padded * q.element_size()),
+        num_warps=4, num_stages=min(3, max(1, 1024 // (padded * q.element_size()))),
     )  # fmt: skip
