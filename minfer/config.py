@@ -71,7 +71,7 @@ def make_config(
     """Fill in what was left open. `options` are EngineConfig's other fields.
 
     dtype "auto": float32 on a CPU, bfloat16 on a GPU. device "auto": CUDA where there is one. max_model_len: all that the model was
-    made for. max_num_batched_tokens: 512 on a CPU, 8192 on a GPU. memory_share: 0.2 on a CPU, 0.9 on a GPU.
+    made for. max_num_batched_tokens: 512 on a CPU, 16384 on a GPU. memory_share: 0.2 on a CPU, 0.9 on a GPU.
 
     Raises:
         MinferError: an unknown dtype or device, or a limit that contradicts another.
@@ -89,7 +89,7 @@ def make_config(
         device=device,
         dtype=_dtype(dtype, on_gpu),
         max_model_len=max_model_len if max_model_len is not None else model.max_context,
-        max_num_batched_tokens=max_num_batched_tokens if max_num_batched_tokens is not None else (8192 if on_gpu else 512),
+        max_num_batched_tokens=max_num_batched_tokens if max_num_batched_tokens is not None else (16384 if on_gpu else 512),
         memory_share=memory_share if memory_share is not None else (0.9 if on_gpu else 0.2),
         **options,
     )

@@ -9,6 +9,7 @@ From: `LLM` or a server adds requests. To: each `step` gives back outputs.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import logging
 import random
@@ -67,6 +68,8 @@ class Engine:
         self._ids = itertools.count()
         self._requests: dict[str, RequestState] = {}
         self._steps = None  # the running loop
+        gc.collect()
+        gc.freeze()  # what is alive now stays: without this, Python goes through all of it again every few hundred steps
 
     def add_request(
         self,
@@ -184,6 +187,7 @@ class Engine:
             self.abort_all()
             self.executor.close()
             self.executor = None
+            gc.unfreeze()
 
     def _outputs(self, moved: list[Sequence]) -> list[RequestOutput]:
         """What the callers see of the sequences that got a token."""

@@ -86,10 +86,11 @@ OVERLAPPED = RESIDENT.swap("overlapped", loop="minfer.loop.overlapped:loop")
 MIXED = OVERLAPPED.swap("mixed-graphs", runner="minfer.runner.mixed_graph:MixedGraphRunner")
 SAMPLING = MIXED.swap("fused-sampling", sample="minfer.sample.triton:sample")
 LINEAR = SAMPLING.swap("small-linear", linear="minfer.linear.triton:linear")
+INPUTS = LINEAR.swap("fused-inputs", inputs="minfer.inputs.triton:FusedInputs")
 
 LADDER: tuple[Stage, ...] = (
     HF, DECODER, PAGED, CONTINUOUS, CHUNKED, TRITON, FUSED, GRAPHS, PREFIX, ROPE, MLP, PREFILL, RESIDENT, OVERLAPPED, MIXED,
-    SAMPLING, LINEAR,
+    SAMPLING, LINEAR, INPUTS,
 )  # fmt: skip
 
 # Off the ladder: the fastest mix of parts on a CPU.

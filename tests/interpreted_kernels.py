@@ -15,8 +15,12 @@ from kernel_cases import Draw, as_recorded, attention_case, check_activation, ch
 from minfer.activation.triton import silu_mul
 from minfer.attention import triton_decode, triton_paged
 from minfer.errors import MinferError
+from minfer.inputs.triton import FusedInputs
 from minfer.norm.triton import add_rms_norm
 from minfer.testing.batches import LAYOUTS
+from minfer.testing.checking import check
+from minfer.testing.properties import Place
+from minfer.testing.suites import suite_of
 from minfer.write_kv.triton import write_kv
 
 DTYPES = [torch.float32, torch.float16]
@@ -70,6 +74,13 @@ def test_recorded_mixed(seed):
         lambda q, kv, batch, *rest: triton_paged.attention(*as_recorded(q, kv, batch, draw.random), *rest)[: len(q)],
         case, draw.window(works),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("prop", suite_of("inputs"), ids=lambda prop: prop.name)
+def test_inputs(prop):
+    """The suite of the slot."""
+    result = check(prop, FusedInputs, Place("cpu", True, 1), 20)
+    assert result.passed, result
 
 
 @settings(max_examples=10)

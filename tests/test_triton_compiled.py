@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import random
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,10 +23,13 @@ from triton.runtime.jit import JITFunction  # noqa: E402
 from minfer import launch  # noqa: E402
 from minfer.activation.triton import silu_mul  # noqa: E402
 from minfer.attention import triton_decode, triton_paged  # noqa: E402
+from minfer.inputs.triton import FusedInputs  # noqa: E402
 from minfer.linear import triton as triton_linear  # noqa: E402
 from minfer.norm.triton import add_rms_norm  # noqa: E402
+from minfer.params import SamplingParams  # noqa: E402
 from minfer.sample import triton as triton_sample  # noqa: E402
 from minfer.testing.batches import make_cache  # noqa: E402
+from minfer.types import Plan, Sampling, Work  # noqa: E402
 from minfer.write_kv.triton import write_kv  # noqa: E402
 
 BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
@@ -176,3 +180,14 @@ def test_sizes_of_a_step_do_not_compile_anew(compiler):
         triton_paged.attention(q, kv, batch, 1.0, None)
     made = {name: {kernel.hash for other, kernel in compiler.kernels if other == name} for name, _ in compiler.kernels}
     assert {name: len(hashes) for name, hashes in made.items() if name != "merge"} == {"decode": 1, "gather": 1, "prefill": 1}
+
+
+def test_inputs_compile(compiler):
+    """A decode step of many rows, and one with a chunk."""
+    sizes = {"max_num_seqs": 300, "max_model_len": 4096, "max_num_batched_tokens": 512}
+    config = SimpleNamespace(device=torch.device("cpu"), model=SimpleNamespace(vocab_size=50), **sizes)
+    inputs, ask = FusedInputs(config, 16), Sampling(SamplingParams(), 3, (), 4)
+    for count in (1, 40):
+        work = [Work(row, row, 0, count, [1] * count, [row + 1], True, ask) for row in range(3)]
+        inputs.expand(inputs.send(inputs.build(Plan(0, work))))
+    assert {name for name, _ in compiler.kernels} == {"enter", "look_up"}

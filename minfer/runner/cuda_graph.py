@@ -122,7 +122,8 @@ class CudaGraphRunner(EagerRunner):
         """What is recorded: the next ids of a padded batch, or their logits; and the batch with what the device adds to it."""
         sampling = replace(batch.sampling, all_greedy=mode.all_greedy, any_filter=mode.any_filter, edits=[])
         batch = self.inputs.expand(replace(batch, sampling=sampling))
-        logits = self.model.head(self.model(batch, self.kv)[batch.sample_at])
+        hidden = self.model(batch, self.kv)
+        logits = self.model.head(hidden if batch.max_query == 1 else hidden[batch.sample_at])  # every row of a decode step is sampled
         if not mode.samples:
             return logits, batch
         next_ids = self.sample(logits, batch)
