@@ -153,7 +153,7 @@ def test_bench_latency_takes_a_shape(tmp_path):
     sizes = ["--prompt-len", 9, "--output-len", 3, "--repeats", 1, "--max-model-len", 64]
     run("bench", "latency", "--shape", "tiny", *sizes, "--json", report)
     found = json.loads(report.read_text())
-    assert (found["model"], found["options"]["workload"]) == ("dummy:tiny", "latency")
+    assert (found["model"], found["workload"], found["stage"]) == ("dummy:tiny", "latency", "cpu")
 
 
 @pytest.mark.parametrize(
