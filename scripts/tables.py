@@ -61,10 +61,9 @@ def throughput(report: dict) -> list[str]:
 
 
 def workload(report: dict) -> list[str]:
-    runs, options = report["repeats"], report["options"]
     heads = ["workload", "sequences at once", "tokens/s, median", "of each repeat", "steps", "preemptions", "seconds to start"]
-    cells = [f"`{report['workload']}`", f"{options.get('max_num_seqs', 256)}", f"{report['output_tok_s']:.0f}"]
-    cells += [", ".join(f"{run['tokens_per_s']:.0f}" for run in runs), f"{report['steps']}", f"{report['preemptions']}"]
+    cells = [f"`{report['workload']}`", f"{report['max_num_seqs']}", f"{report['output_tok_s']:.0f}"]
+    cells += [", ".join(f"{run['tokens_per_s']:.0f}" for run in report["repeats"]), f"{report['steps']}", f"{report['preemptions']}"]
     cells += [f"{report['startup_s']['construction']:.1f}"]
     rows = ["| " + " | ".join(heads) + " |", "|---" + "|--:" * (len(heads) - 1) + "|", "| " + " | ".join(cells) + " |"]
     return [*rows, "", f"{report['model']}, {report['dtype']}, stage `{report['stage']}`; {machine(report)}."]

@@ -82,15 +82,19 @@ def test_sequences_that_never_decode_side_by_side_are_reported(monkeypatch):
         assert not llm.has_unfinished()
 
 
-def test_prompts_are_never_answered_from_the_cache(llm):
-    """Computing the same number of prompts again takes the same steps."""
-    counts = []
+def test_prompts_are_never_answered_from_the_cache(llm, monkeypatch):
+    """No prompt comes twice, so that computing the same number of them again takes the same steps."""
+    prompts, counts, add = [], [], llm.add_request
+    monkeypatch.setattr(llm, "add_request", lambda *args, **more: prompts.append(args[1]) or add(*args, **more))
     for _ in range(3):
         before = llm.stats().num_steps
         prefill(llm, 3, 40)
         counts.append(llm.stats().num_steps - before)
     assert counts == [2] * 3  # 120 tokens, 64 a step
     assert not all_decode(llm, 3)
+    with decoding(llm, 3, 20, 2):
+        pass
+    assert len({tuple(prompt[:16]) for prompt in prompts}) == len(prompts) == 12
 
 
 # Verbs

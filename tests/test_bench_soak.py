@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from minfer.bench import shaky
 from minfer.bench.soak import Soak, Tally
 from minfer.bench.soak_requests import Case, close, make_cases
 from minfer.llm import LLM
-from minfer.outputs import Logprob
+from minfer.outputs import CompletionOutput, Logprob, RequestMetrics, RequestOutput
+from minfer.params import SamplingParams
 from minfer.stages import CHUNKED, Stage
 
 MUTANTS = Path(__file__).parent / "mutants"
@@ -97,6 +99,32 @@ def test_a_step_that_raises_ends_the_soak(cases, monkeypatch):
     assert tally.errors == 1
     assert "ZeroDivisionError" in tally.faults[0]
     assert not tally.well
+
+
+@pytest.mark.parametrize("change", [{"token_ids": [7, 8, 9]}, {"token_ids": [7, 8]}, {"finish_reason": "stop"}, {"stop_reason": 8}])
+def test_what_is_wrong_at_the_end_is_noticed(change):
+    """Another token, one token fewer, another reason: and nothing else is."""
+    right = CompletionOutput(0, "", [7, 8, 8], None, None, "length")
+    metrics = RequestMetrics(0.0, 0.0, 0.0, 0.0, 0, 0)
+    output = RequestOutput("a", None, [1], None, [right], True, metrics)
+    case = Case([1], SamplingParams(), output)
+    assert case.wrong_at_end(output) is None
+    assert case.wrong_at_end(replace(output, outputs=[replace(right, **change)])).startswith("completion 0")
+
+
+def test_the_last_output_is_judged(cases):
+    """Not only what is streamed before it."""
+    ends = [replace(case.expected, outputs=[replace(each, finish_reason="never") for each in case.expected.outputs]) for case in cases]
+    tally = soak(CHUNKED, [replace(case, expected=end) for case, end in zip(cases, ends, strict=True)], 200)
+    assert tally.mismatches == tally.finished > 0
+
+
+def test_a_block_that_is_not_given_back_is_counted(cases):
+    with LLM("dummy:tiny", stage=CHUNKED, **SIZES) as llm:
+        llm.engine.blocks._pop()
+        tally = Soak(llm, cases).run(math.inf, 50)
+    assert tally.leaked_blocks == tally.idle_checks > 0
+    assert "1 blocks are not free" in tally.faults[0]
 
 
 def test_logprobs_must_agree():

@@ -69,6 +69,13 @@ def test_weights_depend_on_their_name_alone(names, rows, columns):
     assert len({tensor[0, 0].item() for tensor in alone.values()}) == len(names)
 
 
+def test_weights_of_norms_lie_around_one():
+    vector = {"norm.weight": torch.empty(1000)}
+    dummy.fill(vector)
+    assert vector["norm.weight"].mean() == pytest.approx(1, abs=0.02)
+    assert vector["norm.weight"].std() == pytest.approx(0.1, rel=0.1)
+
+
 def test_activations_stay_finite_in_bfloat16(monkeypatch):
     """Also in a deep model: each layer adds about as much as it is given."""
     monkeypatch.setitem(dummy.SHAPES, "deep", {**dummy.SHAPES["tiny"], "num_hidden_layers": 40})

@@ -72,7 +72,8 @@ def throughput(
         THROUGHPUT,
     )
     used = {"stage": stage.name, "dtype": dtype, "batch_size": batch_size if baseline else None}
-    save(report, "throughput", engine, used, [each.describe() for each in contests])
+    facts = {"workload": "mixed", "output_tok_s": contests[0].our_speed}
+    save(report, "throughput", engine, used, facts, [each.describe() for each in contests])
 
 
 @with_options(engine=LLMOptions())
@@ -93,14 +94,14 @@ def latency(
     engine = with_shape(engine, shape)
     with engine.open() as llm:
         results = [each.describe() for each in bench.latency(llm, prompt_len, output_len, repeats, workload_seed)]
-        used = {"stage": llm.stage.name, "dtype": str(llm.config.dtype).removeprefix("torch."), "workload": "latency"}
+        used = {"stage": llm.stage.name, "dtype": str(llm.config.dtype).removeprefix("torch.")}
     print_table(
         f"Latency of {used['stage']}, one request at a time, medians of {repeats}",
         LATENCY,
         [[each["prompt_tokens"], f"{each['ttft_ms']:.1f}", f"{each['tpot_ms']:.1f}"] for each in results],
         LATENCY,
     )
-    save(report, "latency", engine, used, results)
+    save(report, "latency", engine, used, {"workload": "latency"}, results)
 
 
 def length_range(text: str, option: str) -> tuple[int, int]:
@@ -120,11 +121,12 @@ def prepare(report: Path | None) -> None:
         check_writable(report)
 
 
-def save(report: Path | None, kind: str, engine: LLMOptions, others: dict, results: list[dict]) -> None:
-    """Write the report, if one is wanted."""
+def save(report: Path | None, kind: str, engine: LLMOptions, used: dict, facts: dict, results: list[dict]) -> None:
+    """Write the report, if one is wanted. `used` are options as they came to be, `facts` what else stands at its top."""
     from minfer.bench.report import header, write_json
 
     if report is not None:
-        options = {**engine.for_config(), "swap": engine.swaps(), "stage": engine.stage, **others}
-        write_json(report, {"kind": kind, **header(), "model": engine.model, "options": options, "results": results})
+        options = {**engine.for_config(), "swap": engine.swaps(), **used}
+        content = {"kind": kind, **header(), "model": engine.model, "options": options, "stage": used["stage"]}
+        write_json(report, {**content, **facts, "results": results})
         note(f"wrote {report}")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 WorkloadName = Literal["mixed", "w1", "w2"]
 Arrival = Literal["all", "poisson"]
 REQUESTS = 16  # of a mixed workload
+LIMITS = ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size")
 COLUMNS = ["run", "seconds", "output tokens/s", "steps", "preemptions", "TTFT ms p50", "p90", "p99", "later token ms p50", "p90", "p99"]
 
 
@@ -72,6 +73,7 @@ def run(
     )
     if report is not None:
         facts = {"workload": name, "stage": stage, "output_tok_s": speed, "rate": rate, "dtype": dtype, "startup_s": startup}
+        facts |= {limit: getattr(config, limit) for limit in LIMITS}
         write_json(report, {"kind": "workload", **heading(engine), **facts, **described(runs), "requests": workload.describe()})
         note(f"wrote {report}")
 
