@@ -10,12 +10,26 @@ import pytest
 import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from kernel_cases import Draw, attention_case, check_activation, check_attention, check_norm, check_write_kv, norm_case
+from kernel_cases import (
+    Draw,
+    attention_case,
+    check_activation,
+    check_attention,
+    check_linear,
+    check_norm,
+    check_sample,
+    check_write_kv,
+    linear_case,
+    norm_case,
+    sample_case,
+)
 
 from minfer.activation.triton import silu_mul
 from minfer.attention import triton_decode, triton_paged
 from minfer.errors import MinferError
+from minfer.linear.triton import linear
 from minfer.norm.triton import add_rms_norm
+from minfer.sample import triton as triton_sample
 from minfer.testing.batches import LAYOUTS
 from minfer.write_kv.triton import write_kv
 
@@ -99,6 +113,47 @@ def test_activation(tokens, size, dtype, seed):
 def test_write_kv(tokens, heads, D, block_size, dtype, normed, layout, seed):
     """Rotated q, written slots, all others untouched; with and without q/k norm."""
     check_write_kv(write_kv, tokens, heads, D, block_size, dtype, normed, layout, seed)
+
+
+@settings(max_examples=15)
+@given(
+    tokens=st.sampled_from([0, 1, 1, 1, 3]),
+    num_in=st.sampled_from([1, 48, 512, 700, 2048, 2049, 3072, 5000]),
+    num_out=st.sampled_from([1, 2, 7, 16]),
+    dtype=st.sampled_from(DTYPES),
+    bias=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_linear(tokens, num_in, num_out, dtype, bias, seed):
+    """Inputs of one block, of several and of a part of one; outputs that programs share evenly, and others."""
+    check_linear(linear, linear_case(tokens, num_in, num_out, dtype, bias, seed))
+
+
+@settings(max_examples=40, phases=[Phase.generate])
+@given(
+    rows=st.sampled_from([0, 1, 2, 5]),
+    vocab=st.sampled_from([1, 3, 255, 256, 257, 1000, 3000]),
+    programs=st.sampled_from([1, 6, 4096]),
+    dtype=st.sampled_from(DTYPES),
+    spread=st.sampled_from([0.1, 3.0, 30.0]),
+    seed=SEEDS,
+)
+def test_sample(rows, vocab, programs, dtype, spread, seed):
+    """The ids of the PyTorch part, for greedy and random rows side by side, in slices of one tile and of several."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(triton_sample, "PROGRAMS", programs)
+        check_sample(triton_sample.sample, sample_case(rows, vocab, dtype, seed, spread=spread))
+
+
+@pytest.mark.parametrize("rising", [False, True])
+def test_a_greedy_step_takes_the_first_of_equal_logits(rising):
+    """Whatever the tile or the slice in which it stands."""
+    logits, batch = sample_case(1, 5000, torch.float32)
+    logits.round_()
+    if rising:
+        logits = logits.sort().values
+    assert batch.sampling.all_greedy
+    assert triton_sample.sample(logits, batch).tolist() == logits.argmax(-1).tolist()
 
 
 def test_rows_of_many_chunks_are_found():

@@ -30,7 +30,7 @@ from minfer.types import Batch
 
 needs = {"cuda", "triton"}
 
-TILE = 512
+TILE, GREEDY_TILE = 256, 1024  # a small one is more often passed over; without noise there is nothing to pass over
 PROGRAMS = 4096  # enough to fill the card
 LIMIT = tl.constexpr(torch.finfo(torch.float32).max)
 LOG2E = tl.constexpr(1.4426950408889634)
@@ -134,14 +134,15 @@ def sample(logits: torch.Tensor, batch: Batch) -> torch.Tensor:
     ids = torch.empty(S, dtype=torch.int64, device=logits.device)
     if not S:
         return ids
-    tiles = triton.cdiv(V, TILE)
-    slice_size = triton.cdiv(tiles, min(tiles, triton.cdiv(PROGRAMS, S))) * TILE
+    tile = GREEDY_TILE if sampling.all_greedy else TILE
+    tiles = triton.cdiv(V, tile)
+    slice_size = triton.cdiv(tiles, min(tiles, triton.cdiv(PROGRAMS, S))) * tile
     slices = triton.cdiv(V, slice_size)
     largest, time = torch.empty(2, S, slices, dtype=torch.float32, device=logits.device).unbind()
     token = torch.empty(S, slices, dtype=torch.int32, device=logits.device)
     race[(slices, S)](
         logits, sampling.temperature, sampling.seeds, sampling.positions, largest, time, token, V, slice_size, logits.stride(0),
-        TILE=TILE, num_warps=1, **overlap(logits.device),
+        TILE=tile, num_warps=1, **overlap(logits.device, S),
     )  # fmt: skip
     pick[(S,)](
         largest, time, token, sampling.temperature, ids, slices,
