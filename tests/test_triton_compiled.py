@@ -169,6 +169,14 @@ def test_linear_compiles(compiler, num_in, num_out, dtype, bias):
     assert num_in == 100 or "ld.global.v4" in ptx(compiler, "gemv")
 
 
+def test_rows_to_sample_do_not_compile_anew(compiler):
+    """Any number of rows, the greedy steps aside, is served by the two kernels that are there."""
+    for rows in (2, 3, 17, 64, 256):
+        triton_sample.sample(*sample_case(rows, 32000, BF16))
+    hashes = {(name, kernel.hash) for name, kernel in compiler.kernels}
+    assert sorted(name for name, _ in hashes) == ["pick", "race"]
+
+
 def test_sizes_of_a_step_do_not_compile_anew(compiler):
     """Wider block tables, other numbers of rows, chunks and splits: the kernels that are there serve them."""
     for rows in ([(1, 3)] * 2 + [(5, 9)], [(1, 40)] * 3 + [(5, 9), (9, 16)], [(1, 300)] + [(30, 300)] * 2):
