@@ -6,20 +6,41 @@ float32 and float16 only: the interpreter computes bfloat16 wrongly. Races and t
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from kernel_cases import Draw, as_recorded, attention_case, check_activation, check_attention, check_norm, check_write_kv, norm_case
+from kernel_cases import (
+    Draw,
+    as_recorded,
+    attention_case,
+    check_activation,
+    check_attention,
+    check_linear,
+    check_norm,
+    check_sample,
+    check_write_kv,
+    linear_case,
+    norm_case,
+    sample_case,
+)
 
 from minfer.activation.triton import silu_mul
 from minfer.attention import triton_decode, triton_paged
 from minfer.errors import MinferError
 from minfer.inputs.triton import FusedInputs
+from minfer.linear.triton import linear
 from minfer.norm.triton import add_rms_norm
+from minfer.params import SamplingParams
+from minfer.sample import triton as triton_sample
+from minfer.sample.noise import log_arrivals
+from minfer.sample.torch import sampling_tensors
 from minfer.testing.batches import LAYOUTS
 from minfer.testing.checking import check
 from minfer.testing.properties import Place
+from minfer.testing.sampling import row
 from minfer.testing.suites import suite_of
 from minfer.write_kv.triton import write_kv
 
@@ -123,6 +144,59 @@ def test_activation(tokens, size, dtype, seed):
 def test_write_kv(tokens, heads, D, block_size, dtype, normed, layout, seed):
     """Rotated q, written slots, all others untouched; with and without q/k norm."""
     check_write_kv(write_kv, tokens, heads, D, block_size, dtype, normed, layout, seed)
+
+
+@settings(max_examples=15)
+@given(
+    tokens=st.sampled_from([0, 1, 1, 1, 3]),
+    num_in=st.sampled_from([1, 48, 512, 700, 2048, 2049, 3072, 5000]),
+    num_out=st.sampled_from([1, 2, 7, 16]),
+    dtype=st.sampled_from(DTYPES),
+    bias=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_linear(tokens, num_in, num_out, dtype, bias, seed):
+    """Inputs of one block, of several and of a part of one; outputs that programs share evenly, and others."""
+    check_linear(linear, linear_case(tokens, num_in, num_out, dtype, bias, seed))
+
+
+@settings(max_examples=40, phases=[Phase.generate])
+@given(
+    rows=st.sampled_from([0, 1, 3, 6, 6]),
+    vocab=st.sampled_from([1, 3, 255, 256, 257, 1000, 3000, 5000]),
+    programs=st.sampled_from([1, 6, 4096]),
+    dtype=st.sampled_from(DTYPES),
+    spread=st.sampled_from([0.1, 3.0, 30.0]),
+    seed=SEEDS,
+)
+def test_sample(rows, vocab, programs, dtype, spread, seed):
+    """The ids of the PyTorch part, for greedy and random rows side by side, in slices of one tile and of several."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(triton_sample, "PROGRAMS", programs)
+        check_sample(triton_sample.sample, sample_case(rows, vocab, dtype, seed, spread=spread))
+
+
+@pytest.mark.parametrize("programs", [1, 4096])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_greedy_row_takes_the_first_of_equal_logits(programs, rows, monkeypatch):
+    """Though every tile and every slice has one, alone and beside a random row."""
+    monkeypatch.setattr(triton_sample, "PROGRAMS", programs)
+    logits, batch = sample_case(rows, 5000, torch.float32)
+    logits = logits.clamp(max=2)
+    assert batch.sampling.all_greedy == (rows == 1)
+    assert triton_sample.sample(logits, batch)[0] == logits[0].argmax()
+
+
+@pytest.mark.parametrize("late", [0.01, -0.01])
+def test_a_very_early_arrival_keeps_its_digits(late):
+    """Token 0 of seed 0 and position 0 arrives at 1e-10, which 1 - v would round to nothing; it may be too late or just in time."""
+    tensors = sampling_tensors([row(SamplingParams(), seed=0, position=0)], 300, "cpu")
+    noise = log_arrivals(tensors.seeds, tensors.positions, 300)[0]
+    assert noise[0] < -22
+    logits = torch.zeros(1, 300)
+    logits[0, 0] = noise[0] - noise[1:].min() - late
+    expected = 1 + int(noise[1:].argmin()) if late > 0 else 0
+    assert triton_sample.sample(logits, SimpleNamespace(sampling=tensors)).tolist() == [expected]
 
 
 def test_rows_of_many_chunks_are_found():

@@ -17,6 +17,8 @@ import torch.nn.functional as F
 from minfer.inputs.static_batch import Unknown
 from minfer.params import SamplingParams
 from minfer.parts import KV
+from minfer.sample.noise import log_arrivals
+from minfer.sample.torch import sample as torch_sample
 from minfer.sample.torch import sampling_tensors
 from minfer.testing import reference
 from minfer.testing.batches import make_batch, make_cache, scattered_tables
@@ -213,10 +215,39 @@ def linear_case(tokens: int, num_in: int, num_out: int, dtype: torch.dtype, bias
     return x, weight, torch.randn(num_out, generator=generator).to(dtype) if bias else None
 
 
-def sample_case(rows: int, vocab: int, dtype: torch.dtype, seed: int = 0, device: str = "cpu") -> tuple[torch.Tensor, SimpleNamespace]:
+def check_linear(linear, case: tuple, device: str = "cpu") -> None:
+    """The product of x, which is a view of wider rows."""
+    x, weight, bias = (None if each is None else each.to(device) for each in case)
+    wide = F.pad(x, (0, 8))[:, : x.shape[1]]
+    with poison():
+        out = linear(wide, weight, bias)
+    assert out.dtype == x.dtype
+    reference.assert_close(out.cpu(), reference.linear(*case))
+
+
+def check_sample(sample, case: tuple[torch.Tensor, SimpleNamespace]) -> None:
+    """The ids of the PyTorch part, or ones that arrive at the same time but for rounding."""
+    logits, batch = case
+    with poison():
+        ids = sample(logits.clone(), batch)
+    assert ids.dtype == torch.int64
+    expected = torch_sample(logits.clone(), batch)
+    sampling, rows = batch.sampling, torch.arange(len(logits))
+    noise = log_arrivals(sampling.seeds.cpu(), sampling.positions.cpu(), logits.shape[1]).double()
+    greedy = sampling.temperature.cpu() == 0
+    scores = logits.cpu().double() / torch.where(greedy, 1, sampling.temperature.cpu().double())[:, None]
+    times = torch.where(greedy[:, None], 0, noise) - scores
+    behind = times[rows, ids.cpu()] - times[rows, expected.cpu()]
+    assert not ((ids != expected).cpu() & (greedy | (behind > 1e-5))).any(), f"{ids.tolist()} instead of {expected.tolist()}"
+
+
+def sample_case(
+    rows: int, vocab: int, dtype: torch.dtype, seed: int = 0, device: str = "cpu", spread: float = 3.0
+) -> tuple[torch.Tensor, SimpleNamespace]:
     """(logits, batch): every third row is greedy, the others are random with temperatures of their own."""
     generator = torch.Generator().manual_seed(seed)
-    logits = (torch.randn(rows, vocab, generator=generator) * 3).to(device, dtype)
+    logits = (torch.randn(rows, vocab, generator=generator) * spread).to(device, dtype)
+    seeds = torch.randint(-(2**62), 2**62, (rows,), generator=generator).tolist()
     params = [SamplingParams(temperature=(0, 0.6, 1.0)[i % 3]) for i in range(rows)]
-    asked = [asked_row(each, seed=seed + i, position=i) for i, each in enumerate(params)]
+    asked = [asked_row(each, seed=seeds[i], position=i) for i, each in enumerate(params)]
     return logits, SimpleNamespace(sampling=sampling_tensors(asked, vocab, device))

@@ -112,7 +112,7 @@ def test_chosen_slots_only(monkeypatch):
     announced: list[str] = []
     assert len(bench.run(1, announced.append, ["attention"])[1]) == 2
     assert announced == ["attention, decode, 8 x 4", "attention, prefill, 8 x 4"]
-    assert "none of" in run("--slot", "linear", code=2).output
+    assert "none of" in run("--slot", "loop", code=2).output
 
 
 def test_no_gpu_no_times(monkeypatch):

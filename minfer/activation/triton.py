@@ -43,5 +43,5 @@ def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
     out = torch.empty(T, I, dtype=gate_up.dtype, device=gate_up.device)
     if T:
         programs = T * triton.cdiv(I, TILE)
-        kernel[(programs,)](gate_up, out, gate_up.stride(0), I=I, TILE=TILE, num_warps=4, **overlap(out.device))
+        kernel[(programs,)](gate_up, out, gate_up.stride(0), I=I, TILE=TILE, num_warps=4, **overlap(out.device, T))
     return out

@@ -150,14 +150,14 @@ class Shape(NamedTuple):
 def shape(num_rows: int, kv_heads: int, row_bytes: int) -> Shape:
     """From static sizes only: sequences, K/V heads, and bytes of one head.
 
-    Large tiles keep more bytes in flight, but only three programs of them fit on a multiprocessor: they are for few programs, which
-    fit all the same. Very many take several rounds, and the more of them fit, the less the last round is felt. Heads of more than
-    256 bytes have fewer tiles in flight, so that these fit into every card.
+    Few programs fit on the card whatever their size, and large tiles keep more bytes in flight. Of many, three fit on a
+    multiprocessor with four tiles of 8 KiB each; they also take ragged contexts best. Where heads are long there are fewer tiles in
+    flight, so that they fit into every card.
     """
     programs, most = num_rows * kv_heads, max(1, 1024 // row_bytes)
     if programs <= PROGRAMS:
         return Shape(min(-(-PROGRAMS // programs), 128), 64, 4, min(3, most))
-    return Shape(1, 32, 2, min(3 if programs < 8 * PROGRAMS else 2, most))
+    return Shape(1, 64 if row_bytes <= 128 else 32, 2, min(4, most))
 
 
 def pieces(tile: int, block_size: int) -> int:

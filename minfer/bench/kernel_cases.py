@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
@@ -15,8 +16,12 @@ import torch.nn.functional as F
 from minfer.activation import torch as torch_activation
 from minfer.attention import torch as torch_attention
 from minfer.bench.timing import rotations
+from minfer.linear import torch as torch_linear
 from minfer.norm import torch as torch_norm
+from minfer.params import SamplingParams
+from minfer.sample import torch as torch_sample
 from minfer.testing.batches import make_batch
+from minfer.types import Sampling
 from minfer.write_kv import torch as torch_write_kv
 
 HQ, HKV, D, PAGE = 32, 8, 128, 16  # of an 8B Llama, whose hidden size is 4096
@@ -27,6 +32,8 @@ DECODES = [(32, 512), (64, 2048), (256, 1024), (1, 8192)]  # rows, context
 PREFILLS = [(1, 2048), (8, 1024), (1, 8192), (16, 512)]  # prompts, length
 ROWS = [32, 8192]
 SIZES = {"norm": 4096, "activation": 14336}
+LINEARS = [(2048, 1024), (4096, 6144), (4096, 4096), (4096, 28672), (14336, 4096), (1024, 151936)]  # inputs, outputs; one token
+SAMPLES = [(1, 151936), (256, 151936), (256, 32000)]  # rows, vocabulary
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,10 @@ def cases() -> Iterator[Case]:
         yield write_kv(rows)
     for rows in ROWS:
         yield activation(rows, SIZES["activation"])
+    for num_in, num_out in LINEARS:
+        yield linear(num_in, num_out)
+    for rows, vocab in SAMPLES:
+        yield sample(rows, vocab)
 
 
 def random(*shape: int) -> torch.Tensor:
@@ -166,3 +177,29 @@ def activation(rows: int, size: int) -> Case:
     parts = {MINFER: silu_mul, EAGER: torch_activation.silu_mul, COMPILED: torch.compile(torch_activation.silu_mul, dynamic=False)}
     contenders = {name: lambda i, part=part: part(gate_up[i]) for name, part in parts.items()}
     return Case("activation", f"{rows} x {size}", num_bytes, 0, sets, contenders)
+
+
+def linear(num_in: int, num_out: int) -> Case:
+    """One token through a projection; eager and compiled PyTorch take cuBLAS or a kernel that torch.compile makes."""
+    from minfer.linear.triton import linear as triton_linear
+
+    num_bytes = num_in * num_out * 2
+    sets = rotations(num_bytes)
+    x, weights = random(1, num_in), random(sets, num_out, num_in)
+    parts = {MINFER: triton_linear, EAGER: torch_linear.linear, COMPILED: torch.compile(torch_linear.linear, dynamic=False)}
+    contenders = {name: lambda i, part=part: part(x, weights[i], None) for name, part in parts.items()}
+    return Case("linear", f"1 token, {num_in} to {num_out}", num_bytes, 0, sets, contenders)
+
+
+def sample(rows: int, vocab: int) -> Case:
+    """Random rows, temperature 0.6, no filters."""
+    from minfer.sample.triton import sample as triton_sample
+
+    num_bytes = rows * vocab * 2
+    sets = rotations(num_bytes)
+    logits = random(sets, rows, vocab)
+    asked = [(Sampling(SamplingParams(temperature=0.6), i, (), 0), 9, None) for i in range(rows)]
+    batch = SimpleNamespace(sampling=torch_sample.sampling_tensors(asked, vocab, "cuda"))
+    parts = {MINFER: triton_sample, EAGER: torch_sample.sample, COMPILED: torch.compile(torch_sample.sample, dynamic=False)}
+    contenders = {name: lambda i, part=part: part(logits[i], batch) for name, part in parts.items()}
+    return Case("sample", f"{rows} x {vocab}", num_bytes, 0, sets, contenders)

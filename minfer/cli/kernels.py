@@ -12,6 +12,7 @@ import typer
 
 from minfer.cli.console import note, print_table
 
+SLOTS = ("attention", "norm", "write_kv", "activation", "linear", "sample")  # those that have cases
 COLUMNS = ["kernel", "shape", "contender", "µs", "GB/s", "of a copy", "TFLOP/s", "times minfer's"]
 
 
@@ -19,7 +20,7 @@ def kernels(
     *,
     report: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all that was measured.")] = None,
     picture: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it, as .png, .svg or .pdf.")] = None,
-    slot: Annotated[list[str] | None, typer.Option(help="attention, norm, write_kv or activation; repeatable. Otherwise all.")] = None,
+    slot: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(SLOTS)}; repeatable. Otherwise all.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Replays of each contender; medians are shown.")] = 20,
 ) -> None:
     """Time the Triton kernels beside PyTorch and other libraries, against the rate of a copy on the same card."""
@@ -27,9 +28,9 @@ def kernels(
     from minfer.bench.report import check_writable, header, write_json
 
     bench.check_gpu()
-    unknown = set(slot or ()) - {"attention", "norm", "write_kv", "activation"}
+    unknown = set(slot or ()) - set(SLOTS)
     if unknown:
-        raise typer.BadParameter(f"{', '.join(sorted(unknown))} is none of attention, norm, write_kv, activation", param_hint="--slot")
+        raise typer.BadParameter(f"{', '.join(sorted(unknown))} is none of {', '.join(SLOTS)}", param_hint="--slot")
     for path in filter(None, (report, picture)):
         check_writable(path)
     rate, results = bench.run(repeats, lambda name: note(f"timing {name}"), slot or ())

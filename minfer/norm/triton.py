@@ -60,6 +60,6 @@ def add_rms_norm(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.T
         kernel[(T,)](
             x, summed, y, weight, eps, x.stride(0), summed.stride(0),
             H=H, HP=padded, ADD=residual is not None, num_warps=min(max(padded // VALUES // 32, 1), 16),
-            **overlap(x.device),
+            **overlap(x.device, T),
         )  # fmt: skip
     return y, summed

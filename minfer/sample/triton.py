@@ -30,7 +30,7 @@ from minfer.types import Batch
 
 needs = {"cuda", "triton"}
 
-TILE = 512
+TILE, GREEDY_TILE = 256, 1024  # a small one is more often passed over; without noise there is nothing to pass over
 PROGRAMS = 4096  # enough to fill the card
 LIMIT = tl.constexpr(torch.finfo(torch.float32).max)
 LOG2E = tl.constexpr(1.4426950408889634)
@@ -69,7 +69,6 @@ def race(
 ):  # fmt: skip
     part, row = tl.program_id(0), tl.program_id(1)
     low = part * slice_size
-    high = tl.minimum(low + slice_size, vocab_size)
     if OVERLAP:
         gdc_launch_dependents()
         gdc_wait()
@@ -83,9 +82,9 @@ def race(
     column = tl.arange(0, TILE)
 
     largest, time, token = -LIMIT, float("inf"), low
-    for start in range(low, high, TILE):
+    for start in range(low, tl.minimum(low + slice_size, vocab_size), TILE):
         ids = start + column
-        x = tl.load(logits + ids, mask=ids < high, other=float("-inf")).to(tl.float32)
+        x = tl.load(logits + ids, mask=ids < vocab_size, other=float("-inf")).to(tl.float32)
         if t > 0:
             word = mix(key ^ mix(ids.to(tl.uint32)))
             soonest = below(word) * tl.exp2((largest - x) * scale)
@@ -107,7 +106,7 @@ def race(
     tl.store(token_of + at, token)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_slices"])  # it changes with the batch, and must not make Triton compile the kernel anew
 def pick(largest_of, time_of, token_of, temperature, ids, num_slices, SLICES: tl.constexpr, OVERLAP: tl.constexpr):
     row, part = tl.program_id(0), tl.arange(0, SLICES)
     if OVERLAP:
@@ -134,17 +133,18 @@ def sample(logits: torch.Tensor, batch: Batch) -> torch.Tensor:
     ids = torch.empty(S, dtype=torch.int64, device=logits.device)
     if not S:
         return ids
-    tiles = triton.cdiv(V, TILE)
-    slice_size = triton.cdiv(tiles, min(tiles, triton.cdiv(PROGRAMS, S))) * TILE
+    tile = GREEDY_TILE if sampling.all_greedy else TILE
+    tiles = triton.cdiv(V, tile)
+    slice_size = triton.cdiv(tiles, min(tiles, triton.cdiv(PROGRAMS, S))) * tile
     slices = triton.cdiv(V, slice_size)
-    largest, time = torch.empty(2, S, slices, dtype=torch.float32, device=logits.device).unbind()
-    token = torch.empty(S, slices, dtype=torch.int32, device=logits.device)
+    kinds = (torch.float32, torch.float32, torch.int32)
+    largest, time, token = (torch.empty(S, slices, dtype=dtype, device=logits.device) for dtype in kinds)
     race[(slices, S)](
         logits, sampling.temperature, sampling.seeds, sampling.positions, largest, time, token, V, slice_size, logits.stride(0),
-        TILE=TILE, num_warps=1, **overlap(logits.device),
+        TILE=tile, num_warps=1, **overlap(logits.device, S),
     )  # fmt: skip
     pick[(S,)](
         largest, time, token, sampling.temperature, ids, slices,
-        SLICES=triton.next_power_of_2(slices), num_warps=1, **overlap(logits.device),
+        SLICES=triton.next_power_of_2(tiles), num_warps=1, **overlap(logits.device),
     )  # fmt: skip
     return ids

@@ -97,6 +97,6 @@ def write_kv(
             q, k, v, out, *kv, cos, sin, slots, q_norm, k_norm, eps,
             q.stride(0), k.stride(0), v.stride(0), cos.stride(0), sin.stride(0), *strides(kv),
             Hq=Hq, Hkv=Hkv, D=D, HALF=triton.next_power_of_2(D // 2),
-            BLOCK=kv[0].shape[1], NORM=q_norm is not None, HEADS=HEADS, num_warps=2, **overlap(q.device),
+            BLOCK=kv[0].shape[1], NORM=q_norm is not None, HEADS=HEADS, num_warps=2, **overlap(q.device, T),
         )  # fmt: skip
     return out
