@@ -27,22 +27,24 @@ class Loops(RuleBasedStateMachine):
     def add(self, request):
         self.traffic.add(request)
 
-    @rule(steps=st.integers(1, 9))
+    @rule(steps=st.integers(1, 3))
     def step(self, steps):
         for _ in range(steps):
             if not self.traffic.step_if_any():
                 break
             self.traffic.check()
 
-    @precondition(lambda self: self.traffic.seqs)
-    @rule(which=st.integers(0, 999))
+    @precondition(lambda self: self.traffic.scheduler.live)
+    @rule(which=st.integers(0, 99))
     def abort(self, which):
-        self.traffic.abort(self.traffic.seqs[which % len(self.traffic.seqs)])
+        live = list(self.traffic.scheduler.live.values())
+        self.traffic.abort(live[which % len(live)])
 
-    @precondition(lambda self: self.traffic.seqs)
-    @rule(which=st.integers(0, 999))
+    @precondition(lambda self: self.traffic.scheduler.running)
+    @rule(which=st.integers(0, 99))
     def preempt(self, which):
-        self.traffic.preempt(self.traffic.seqs[which % len(self.traffic.seqs)])
+        running = self.traffic.scheduler.running
+        self.traffic.preempt(running[which % len(running)])
 
     @invariant()
     def books_balance(self):
