@@ -21,22 +21,15 @@
 #include <limits>
 #include <vector>
 
+#include "pages.h"
 #include "product.h"
 
 namespace {
 
-constexpr int64_t KEYS = 64;  // of a tile
 constexpr int64_t ROWS = 48;  // queries times heads of a tile, about
 constexpr float LOWEST = -std::numeric_limits<float>::infinity();
 
 int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
-
-struct Sizes {
-  int64_t Hq, Hkv, G, D, padded;  // padded: D in whole blocks of vectors
-  int64_t block_size, block_stride, token_stride, head_stride, q_stride, table_stride;
-  int64_t window;  // 0: none
-  float scale;
-};
 
 // Queries [first, first + count) of a sequence, with one K/V head, over part `split` of `splits` of the keys that they see.
 struct Task {
@@ -53,37 +46,6 @@ struct Scratch {
   std::vector<float> queries, keys, values, copied, scores;
   std::vector<float> sums, best, total;  // the online softmax: weighted values, largest score, sum of weights
 };
-
-template <typename T>
-void copy_row(const T* from, float* to, const Sizes& s) {
-  if constexpr (std::is_same_v<T, float>) {
-    std::copy(from, from + s.D, to);
-  } else {
-    at::vec::convert(from, to, s.D);
-  }
-}
-
-// Keys start .. start + KEYS of a sequence as keys [padded, KEYS] and values [KEYS, padded]; zeros from `end` on.
-template <typename T>
-void gather(const Sizes& s, const T* k, const T* v, const int32_t* table, int64_t head, int64_t start, int64_t end, Scratch& scratch) {
-  for (int64_t first = 0; first < KEYS; first += WIDTH) {
-    for (int64_t i = 0; i < WIDTH; i++) {
-      const int64_t position = start + first + i;
-      float* key = scratch.copied.data() + i * s.padded;
-      float* value = scratch.values.data() + (first + i) * s.padded;
-      if (position < end) {
-        const int64_t at = table[position / s.block_size] * s.block_stride + position % s.block_size * s.token_stride + head * s.head_stride;
-        copy_row(k + at, key, s);
-        copy_row(v + at, value, s);
-      } else {
-        std::fill(key, key + s.D, 0.f);
-        std::fill(value, value + s.D, 0.f);
-      }
-    }
-    for (int64_t d = 0; d < s.padded; d += WIDTH)
-      at::vec::transpose_mxn<float, WIDTH, WIDTH>(scratch.copied.data() + d, s.padded, scratch.keys.data() + d * KEYS + first, KEYS);
-  }
-}
 
 // One row of the online softmax: scores to weights; only keys [low, high) of the tile are seen.
 void weigh(float* scores, int64_t low, int64_t high, float scale, float* sums, float& best, float& total, int64_t padded) {
@@ -123,7 +85,7 @@ void attend(const Sizes& s, const T* q, const T* k, const T* v, const int32_t* t
   const int64_t share = round_up((end - begin + task.splits - 1) / task.splits, KEYS);
   const int64_t low = begin + task.split * share, high = std::min(low + share, end);
   for (int64_t start = low; start < high; start += KEYS) {
-    gather(s, k, v, table, task.head, start, high, scratch);
+    gather(s, k, v, table, task.head, start, high, scratch.copied.data(), scratch.keys.data(), scratch.values.data());
     std::fill_n(scratch.scores.begin(), rows * KEYS, 0.f);
     add_product(scratch.queries.data(), s.padded, scratch.keys.data(), scratch.scores.data(), rows, KEYS, s.padded);
     for (int64_t row = 0; row < rows; row++) {
@@ -153,7 +115,8 @@ void store(const Sizes& s, T* out, const float* sums, float total) {
 }
 
 template <typename T>
-void run(const Sizes& s, const std::vector<Task>& tasks, int64_t max_count, const T* q, const T* k, const T* v, const int32_t* tables, T* out) {
+void run(const Sizes& s, const std::vector<Task>& tasks, int64_t max_count, const T* q, const T* k, const T* v, const int32_t* tables,
+         T* out) {
   const int64_t part = s.padded + 2;  // of a split: its weighted values, largest score and sum
   std::vector<int64_t> at(tasks.size(), -1);  // where a task that is a split leaves its parts
   int64_t num_parts = 0;
