@@ -55,12 +55,11 @@ class LLM:
         **options,
     ):
         device = options.get("device", "auto")
-        best, why = best_stage(device)
-        found, self.why_stage = (best, why) if stage is None else (find_stage(stage), "it was asked for")
+        found, self.why_stage = best_stage(device) if stage is None else (find_stage(stage), "it was asked for")
         self.stage = with_swaps(found, swap)
         reason = why_not(self.stage, device)
         if reason is not None:
-            raise PartError(f"this machine cannot run the stage {self.stage.name!r}: {reason}; use {best.name!r}")
+            raise PartError(f"this machine cannot run the stage {self.stage.name!r}: {reason}; use {best_stage(device)[0].name!r}")
         idle = ignored_slots(self.stage) & set(self.stage.differs(found))
         if idle:
             raise PartError(
