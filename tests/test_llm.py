@@ -214,3 +214,12 @@ def test_priorities_and_users_reach_the_policy(counts, data):
     while llm.has_unfinished():
         ended += [int(output.request_id) for output in llm.step() if output.finished]
     assert ended == sorted(range(len(counts)), key=lambda i: (priorities[i], i))
+
+
+def test_host_blocks_need_a_part_that_swaps():
+    """Room that nothing would use is refused, with the part that uses it."""
+    room = {"num_host_blocks": 4}
+    with pytest.raises(MinferError, match=r"num_host_blocks=4 .*recompute.*swap in preemption=minfer\.preemption\.swap:Swap, or leave"):
+        new_llm(**room)
+    with new_llm(swap={"preemption": "minfer.preemption.swap:Swap"}, **room) as llm:
+        assert llm.engine.executor.num_host_blocks == 4
