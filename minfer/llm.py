@@ -74,7 +74,7 @@ class LLM:
         config = make_config(path, **options)
         if config.num_host_blocks and self.stage.preemption == HF.preemption:
             raise MinferError(
-                f"num_host_blocks={config.num_host_blocks} is room for K/V that are swapped out, and {self.stage.preemption} never swaps; "
+                f"num_host_blocks={config.num_host_blocks} is room for swapped K/V, and {self.stage.preemption} never swaps; "
                 "swap in preemption=minfer.preemption.swap:Swap, or leave num_host_blocks out"
             )
         self.tokenizer = load_tokenizer(path)
