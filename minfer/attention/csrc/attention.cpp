@@ -6,9 +6,10 @@
 //   block_tables [B, M] int32, query_start [B + 1] int32, context_lens [B] int32
 //
 // One task is a tile of one sequence's queries with one K/V head, so that each byte of K and V is read once for all queries and heads
-// that share it. It takes the keys KEYS at a time: it copies them out of their pages into float32 (K transposed, V as it is, heads
-// filled up with zeros), and from then on computes on full vectors only, with an online softmax. Where decode tasks are fewer than
-// the threads would like, each context is split, and the parts are merged by their sums (flash-decoding).
+// that share it. It takes the keys KEYS at a time, with an online softmax, and computes on full vectors of float32 only: rows of the
+// pages that are such vectors are read where they lie, others are copied first and filled up with zeros. K is transposed on the way.
+// Where decode tasks are fewer than the threads would like, each context is split, and the parts are merged by their sums
+// (flash-decoding).
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
@@ -26,6 +27,7 @@
 
 namespace {
 
+constexpr int64_t KEYS = 64;  // of a tile
 constexpr int64_t ROWS = 48;  // queries times heads of a tile, about
 constexpr float LOWEST = -std::numeric_limits<float>::infinity();
 
@@ -41,9 +43,9 @@ struct Task {
 // What one thread computes in. A row is one query of one head: row r is query r / G, head r % G of the group.
 struct Scratch {
   explicit Scratch(const Sizes& s, int64_t rows)
-      : queries(rows * s.padded), keys(s.padded * KEYS), values(KEYS * s.padded), copied(WIDTH * s.padded), scores(rows * KEYS),
+      : queries(rows * s.padded), keys(s.padded * KEYS), copied(WIDTH * s.padded), scores(rows * KEYS),
         sums(rows * s.padded), best(rows), total(rows) {}
-  std::vector<float> queries, keys, values, copied, scores;
+  std::vector<float> queries, keys, copied, scores;
   std::vector<float> sums, best, total;  // the online softmax: weighted values, largest score, sum of weights
 };
 
@@ -85,16 +87,24 @@ void attend(const Sizes& s, const T* q, const T* k, const T* v, const int32_t* t
   const int64_t share = round_up((end - begin + task.splits - 1) / task.splits, KEYS);
   const int64_t low = begin + task.split * share, high = std::min(low + share, end);
   for (int64_t start = low; start < high; start += KEYS) {
-    gather(s, k, v, table, task.head, start, high, scratch.copied.data(), scratch.keys.data(), scratch.values.data());
+    const int64_t seen = std::min(start + KEYS, high);
+    for (int64_t at = start; at < seen; at += WIDTH) {
+      const Rows keys = rows_at(s, k, table, task.head, at, high, scratch.copied.data());
+      for (int64_t d = 0; d < s.padded; d += WIDTH)
+        at::vec::transpose_mxn<float, WIDTH, WIDTH>(keys.first + d, keys.stride, scratch.keys.data() + d * KEYS + at - start, KEYS);
+    }
     std::fill_n(scratch.scores.begin(), rows * KEYS, 0.f);
-    add_product(scratch.queries.data(), s.padded, scratch.keys.data(), scratch.scores.data(), rows, KEYS, s.padded);
+    add_product(scratch.queries.data(), s.padded, scratch.keys.data(), KEYS, scratch.scores.data(), rows, KEYS, s.padded);
     for (int64_t row = 0; row < rows; row++) {
       const int64_t position = task.position + row / s.G;
       const int64_t first = s.window ? position - s.window + 1 - start : 0, last = std::min(position + 1, high) - start;
       weigh(scratch.scores.data() + row * KEYS, std::min(first, KEYS), last, s.scale, scratch.sums.data() + row * s.padded,
             scratch.best[row], scratch.total[row], s.padded);
     }
-    add_product(scratch.scores.data(), KEYS, scratch.values.data(), scratch.sums.data(), rows, s.padded, KEYS);
+    for (int64_t at = start; at < seen; at += WIDTH) {
+      const Rows values = rows_at(s, v, table, task.head, at, high, scratch.copied.data());
+      add_product(scratch.scores.data() + at - start, KEYS, values.first, values.stride, scratch.sums.data(), rows, s.padded, WIDTH);
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-// Keys and values of one head, copied out of the pages of the K/V cache into tiles of float32.
+// Keys and values of one head as rows of float32: in the pages of the K/V cache, or copied out of them.
 
 #pragma once
 
@@ -11,8 +11,7 @@
 
 #include "product.h"
 
-constexpr int64_t KEYS = 64;  // of a tile
-constexpr int64_t AHEAD = 16;  // tokens that a row of K or V is asked for before it is copied: memory takes that long
+constexpr int64_t AHEAD = 32;  // tokens that a row of K or V is asked for before it is read: memory takes that long
 
 struct Sizes {
   int64_t Hq, Hkv, G, D, padded;  // padded: D in whole blocks of vectors
@@ -42,28 +41,25 @@ void prefetch(const T* row, const Sizes& s) {
     __builtin_prefetch(reinterpret_cast<const char*>(row) + byte);
 }
 
-// Keys start .. start + KEYS of a sequence as keys [padded, KEYS] and values [KEYS, padded]; zeros from `end` on.
-// copied [WIDTH, padded] is room to work in; columns D .. padded of it and of values stay as they are.
+// WIDTH rows, `stride` apart.
+struct Rows {
+  const float* first;
+  int64_t stride;
+};
+
+// K or V of the tokens from `start` on. Where they lie, if that is one page and they are whole vectors of float32; else copied, with
+// zeros from `end` on. copied [WIDTH, padded]: its columns D .. padded stay as they are.
 template <typename T>
-void gather(const Sizes& s, const T* k, const T* v, const int32_t* table, int64_t head, int64_t start, int64_t end,
-            float* copied, float* keys, float* values) {
-  for (int64_t first = 0; first < KEYS; first += WIDTH) {
-    for (int64_t i = 0; i < WIDTH; i++) {
-      const int64_t position = start + first + i;
-      float* key = copied + i * s.padded;
-      float* value = values + (first + i) * s.padded;
-      if (position < end) {
-        const int64_t at = place(s, table, head, position), ahead = place(s, table, head, std::min(position + AHEAD, end - 1));
-        prefetch(k + ahead, s);
-        prefetch(v + ahead, s);
-        copy_row(k + at, key, s);
-        copy_row(v + at, value, s);
-      } else {
-        std::fill(key, key + s.D, 0.f);
-        std::fill(value, value + s.D, 0.f);
-      }
-    }
-    for (int64_t d = 0; d < s.padded; d += WIDTH)
-      at::vec::transpose_mxn<float, WIDTH, WIDTH>(copied + d, s.padded, keys + d * KEYS + first, KEYS);
+Rows rows_at(const Sizes& s, const T* cache, const int32_t* table, int64_t head, int64_t start, int64_t end, float* copied) {
+  for (int64_t i = 0; i < WIDTH; i++) prefetch(cache + place(s, table, head, std::min(start + AHEAD + i, end - 1)), s);
+  if constexpr (std::is_same_v<T, float>)
+    if (s.D == s.padded && start + WIDTH <= end && start % s.block_size + WIDTH <= s.block_size)
+      return {cache + place(s, table, head, start), s.token_stride};
+  for (int64_t i = 0; i < WIDTH; i++) {
+    if (start + i < end)
+      copy_row(cache + place(s, table, head, start + i), copied + i * s.padded, s);
+    else
+      std::fill_n(copied + i * s.padded, s.D, 0.f);
   }
+  return {copied, s.padded};
 }
