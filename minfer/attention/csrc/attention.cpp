@@ -55,7 +55,8 @@ void weigh(float* scores, int64_t low, int64_t high, float scale, float* sums, f
   if (high < KEYS) std::fill(scores + std::max<int64_t>(high, 0), scores + KEYS, LOWEST);
   Vec top(LOWEST);
   for (int64_t i = 0; i < KEYS; i += WIDTH) top = at::vec::maximum(top, Vec::loadu(scores + i));
-  const float better = std::max(best, scale * at::vec::vec_reduce_all<float>([](Vec& x, Vec& y) { return at::vec::maximum(x, y); }, top));
+  const float largest = at::vec::vec_reduce_all<float>([](Vec& x, Vec& y) { return at::vec::maximum(x, y); }, top);
+  const float better = std::max(best, scale * largest);
   if (better == LOWEST) {  // a window hides all keys so far
     std::fill(scores, scores + KEYS, 0.f);
     return;
@@ -77,7 +78,8 @@ template <typename T>
 void attend(const Sizes& s, const T* q, const T* k, const T* v, const int32_t* table, const Task& task, Scratch& scratch) {
   const int64_t rows = task.count * s.G;
   for (int64_t row = 0; row < rows; row++)
-    copy_row(q + (task.token + row / s.G) * s.q_stride + (task.head * s.G + row % s.G) * s.D, scratch.queries.data() + row * s.padded, s);
+    copy_row(q + (task.token + row / s.G) * s.q_stride + (task.head * s.G + row % s.G) * s.D,
+             scratch.queries.data() + row * s.padded, s);
   std::fill_n(scratch.sums.begin(), rows * s.padded, 0.f);
   std::fill_n(scratch.best.begin(), rows, LOWEST);
   std::fill_n(scratch.total.begin(), rows, 0.f);
@@ -155,7 +157,8 @@ void run(const Sizes& s, const std::vector<Task>& tasks, int64_t max_count, cons
     for (int64_t head = 0; head < s.G; head++) {
       std::fill_n(scratch.sums.begin(), s.padded, 0.f);
       float best = LOWEST, total = 0;
-      for (int64_t split = 0; split < task.splits; split++) best = std::max(best, parts[(at[i] + split * s.G + head) * part + s.padded]);
+      for (int64_t split = 0; split < task.splits; split++)
+        best = std::max(best, parts[(at[i] + split * s.G + head) * part + s.padded]);
       for (int64_t split = 0; split < task.splits; split++) {
         const float* from = parts.data() + (at[i] + split * s.G + head) * part;
         const float weight = from[s.padded] == LOWEST ? 0.f : std::exp(from[s.padded] - best);

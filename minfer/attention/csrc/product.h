@@ -34,7 +34,8 @@ inline void add_block(const float* a, int64_t lda, const float* b, int64_t ldb, 
 }
 
 // The rows of A are lda apart, those of B ldb, those of C lie side by side; columns is a multiple of BLOCK_VECS * WIDTH.
-inline void add_product(const float* a, int64_t lda, const float* b, int64_t ldb, float* c, int64_t rows, int64_t columns, int64_t inner) {
+inline void add_product(const float* a, int64_t lda, const float* b, int64_t ldb, float* c, int64_t rows, int64_t columns,
+                        int64_t inner) {
   for (; rows >= BLOCK_ROWS; rows -= BLOCK_ROWS, a += BLOCK_ROWS * lda, c += BLOCK_ROWS * columns)
     add_block<BLOCK_ROWS>(a, lda, b, ldb, c, columns, inner);
   switch (rows) {
