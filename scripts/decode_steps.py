@@ -8,6 +8,7 @@ stage's the median of its repeats. The stages need prefix caching, or every repe
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -53,7 +54,8 @@ def main(
     if report is not None:
         dtype = str(next(iter(llms.values())).config.dtype).removeprefix("torch.")
         facts = {"kind": "decode-steps", **header(), "command": shlex.join(["python", *sys.argv]), "model": model, "dtype": dtype}
-        write_json(report, {**facts, "context": context, "steps": steps, "results": results})
+        threading = {name: value for name, value in os.environ.items() if name.startswith("OMP_")}
+        write_json(report, {**facts, "environment": threading, "context": context, "steps": steps, "results": results})
 
 
 def compare(llms: dict[str, LLM], rows: int, context: int, steps: int, repeats: int) -> dict:
