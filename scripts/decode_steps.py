@@ -38,6 +38,7 @@ def main(
     """Milliseconds a decode step, and tokens a second."""
     if report is not None:
         check_writable(report)
+    facts = header()  # before the threads are changed
     path, limit = str(find_model(model)), context + 2 * steps
     sizes = {"device": "cpu", "max_model_len": limit, "max_num_seqs": max(batch), "num_kv_blocks": 2 * max(batch) * (limit // 16 + 1)}
     llms = {name: LLM(path, stage=name, **sizes) for name in stages.split(",")}
@@ -53,7 +54,7 @@ def main(
                 )
     if report is not None:
         dtype = str(next(iter(llms.values())).config.dtype).removeprefix("torch.")
-        facts = {"kind": "decode-steps", **header(), "command": shlex.join(["python", *sys.argv]), "model": model, "dtype": dtype}
+        facts = {"kind": "decode-steps", **facts, "command": shlex.join(["python", *sys.argv]), "model": model, "dtype": dtype}
         threading = {name: value for name, value in os.environ.items() if name.startswith("OMP_")}
         write_json(report, {**facts, "environment": threading, "context": context, "steps": steps, "results": results})
 

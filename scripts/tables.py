@@ -50,7 +50,17 @@ def throughput(report: dict) -> list[str]:
     return [*rows, "", f"{report['model']}, {options['dtype']}, stage `{options['stage']}`; {machine(report)}."]
 
 
-WRITERS = {"ladder": ladder, "throughput": throughput}
+def decode_steps(report: dict) -> list[str]:
+    names = list(report["results"][0]["stages"])
+    heads = ["threads", "sequences", *(f"`{name}`, ms a step" for name in names), "ratio"]
+    rows = ["| " + " | ".join(heads) + " |", "|" + "--:|" * len(heads)]
+    for result in report["results"]:
+        times = " | ".join(f"{stage['ms_per_step']:.1f}" for stage in result["stages"].values())
+        rows.append(f"| {result['threads']} | {result['batch']} | {times} | {result['stages'][names[-1]]['speedup']:.2f} |")
+    return [*rows, "", f"{report['model']}, {report['dtype']}, context {report['context']}; {machine(report)}."]
+
+
+WRITERS = {"ladder": ladder, "throughput": throughput, "decode-steps": decode_steps}
 
 
 def table(match: re.Match) -> str:
