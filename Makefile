@@ -28,8 +28,9 @@ model: setup  ## get the default model (93 MB)
 test: model  ## run the tests that need no GPU
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not gpu"
 
-lint: setup  ## check the style
+lint: setup  ## check the style, and that the README's tables are those of benchmarks/results
 	$(BIN)/ruff check .
+	$(BIN)/python scripts/tables.py --check
 
 tables: setup  ## write the README's tables from benchmarks/results
 	$(BIN)/python scripts/tables.py

@@ -16,8 +16,8 @@ def main() -> None:
 def wait_politely() -> None:
     """Where other programs keep a core busy, let PyTorch's threads sleep while they wait for each other.
 
-    By default they spin: a third faster on an idle machine, but many times slower where a thread that all others wait for gets no
-    core. OpenMP reads the variable once, when PyTorch is loaded; a value that is set already stays.
+    By default they spin: faster on an idle machine, but far slower where a thread that all others wait for gets no core. OpenMP reads
+    the variable once, when PyTorch is loaded; a value that is set already stays.
     """
     if hasattr(os, "getloadavg") and os.getloadavg()[0] > BUSY:
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

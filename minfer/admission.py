@@ -25,6 +25,11 @@ def check_types(request_id: str, params: SamplingParams, priority: int, user: st
         raise MinferError(f"user={user!r} must be a string")
 
 
+def is_list_like(value: object) -> bool:
+    """Whether it is made of things in an order: lists, tuples, arrays, iterators; not mappings, sets or bytes."""
+    return hasattr(value, "__iter__") and not isinstance(value, bytes | Mapping | Set)
+
+
 def prompt_ids_of(prompt: str | list[int], tokenizer) -> list[int]:
     """Token ids of a prompt given as text or as ids."""
     if isinstance(prompt, str):
@@ -34,7 +39,7 @@ def prompt_ids_of(prompt: str | list[int], tokenizer) -> list[int]:
         if not ids:
             raise MinferError(f"the prompt {prompt!r} has no tokens, and this tokenizer adds none; pass at least one token")
         return ids
-    if isinstance(prompt, bytes | Mapping | Set) or not hasattr(prompt, "__iter__"):
+    if not is_list_like(prompt):
         raise MinferError(f"a prompt is a string or a list of token ids, not {type(prompt).__name__}")
     ids = [_whole_number(position, token) for position, token in enumerate(prompt)]
     if not ids:

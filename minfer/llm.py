@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from minfer.admission import is_list_like
 from minfer.config import make_config
 from minfer.engine import Engine, Stats
 from minfer.errors import MinferError, PartError
@@ -21,7 +22,7 @@ from minfer.outputs import RequestOutput
 from minfer.params import SamplingParams
 from minfer.progress import TokenProgress
 from minfer.resolve import best_stage, ignored_slots, why_not
-from minfer.stages import Stage, find_stage
+from minfer.stages import HF, Stage, find_stage
 from minfer.text.chat import chat_prompt_ids
 from minfer.tokenizer import load_tokenizer
 
@@ -55,12 +56,11 @@ class LLM:
         **options,
     ):
         device = options.get("device", "auto")
-        best, why = best_stage(device)
-        found, self.why_stage = (best, why) if stage is None else (find_stage(stage), "it was asked for")
+        found, self.why_stage = best_stage(device) if stage is None else (find_stage(stage), "it was asked for")
         self.stage = with_swaps(found, swap)
         reason = why_not(self.stage, device)
         if reason is not None:
-            raise PartError(f"this machine cannot run the stage {self.stage.name!r}: {reason}; use {best.name!r}")
+            raise PartError(f"this machine cannot run the stage {self.stage.name!r}: {reason}; use {best_stage(device)[0].name!r}")
         idle = ignored_slots(self.stage) & set(self.stage.differs(found))
         if idle:
             raise PartError(
@@ -72,6 +72,11 @@ class LLM:
             log.info("slot %s: %s", slot, getattr(self.stage, slot))
         path = find_model(model, revision)
         config = make_config(path, **options)
+        if config.num_host_blocks and self.stage.preemption == HF.preemption:
+            raise MinferError(
+                f"num_host_blocks={config.num_host_blocks} is room for swapped K/V, and {self.stage.preemption} never swaps; "
+                "swap in preemption=minfer.preemption.swap:Swap, or leave num_host_blocks out"
+            )
         self.tokenizer = load_tokenizer(path)
         self.engine = Engine(config, self.stage, self.tokenizer)
         self._ids = itertools.count()
@@ -226,7 +231,7 @@ def _as_list(prompts: Prompt | list[Prompt]) -> list[Prompt]:
     """One prompt, as text or as token ids, is a list of one."""
     if isinstance(prompts, str):
         return [prompts]
-    if not hasattr(prompts, "__iter__") or isinstance(prompts, bytes | Mapping | Set):
+    if not is_list_like(prompts):
         raise MinferError(f"prompts must be a string, a list of token ids, or a list of these; not {type(prompts).__name__}")
     prompts = list(prompts)
     return [prompts] if prompts and not isinstance(prompts[0], str) and not hasattr(prompts[0], "__iter__") else prompts

@@ -36,7 +36,8 @@ class SamplingParams:
         frequency_penalty: the same, once per occurrence.
         seed: fixes the result, 64-bit signed; None: the engine's.
         max_tokens: output tokens at most; None: up to the model's length.
-        min_tokens: output tokens before the sequence may end by a stop token or a stop string.
+        min_tokens: output tokens before the sequence may end by a stop token or a stop string. A stop string that is complete within
+            them is text like any other; one that begins in them and is complete after them ends the output, and is cut off whole.
         stop: strings that end the output; given as one string or several, kept as a tuple.
         stop_token_ids: token ids that end the output.
         ignore_eos: go on after the model's end-of-sequence tokens.

@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import logging
 import shutil
 import sys
 from pathlib import Path
@@ -21,7 +22,9 @@ import torch
 
 from minfer.errors import PartError
 from minfer.parts import SLOTS
-from minfer.stages import CPU, LADDER, Stage
+from minfer.stages import CPU, CPU_TORCH, LADDER, Stage
+
+log = logging.getLogger(__name__)
 
 NEEDS = {  # what a part may need, and how to say that it is lacking
     "cuda": "an NVIDIA GPU that PyTorch can use (torch.cuda.is_available() is False)",
@@ -101,12 +104,28 @@ def is_cpu(device: object) -> bool:
 
 
 def best_stage(device: object = "auto") -> tuple[Stage, str]:
-    """The fastest stage that this machine can run, and why it is that one."""
+    """The fastest stage that this machine can run, and why it is that one.
+
+    Without a GPU this builds the attention in C++, if it has not been built before. Where it cannot be, a warning says why.
+    """
     on_cpu = "cuda" not in machine() or is_cpu(device)
-    if on_cpu and why_not(CPU) is None:
-        return CPU, "it is the fastest mix of parts without a GPU"
+    if on_cpu and why_not(CPU_TORCH) is None:
+        reason = why_not(CPU) or _why_not_loaded(CPU.attention)
+        if reason is None:
+            return CPU, "it is the fastest mix of parts without a GPU"
+        log.warning("not the stage 'cpu' but 'cpu-torch', which is slower on long contexts: %s", reason)
+        return CPU_TORCH, "it is the fastest mix of parts without a GPU and without parts in C++"
     stage = next(stage for stage in reversed(LADDER) if why_not(stage, device) is None)
     return stage, "it is the last stage of the ladder that this machine can run"
+
+
+def _why_not_loaded(name: str) -> str | None:
+    """Why the part's module cannot be imported; None if it can."""
+    try:
+        _load(name)
+    except PartError as error:
+        return str(error)
+    return None
 
 
 def _find(module: str):
@@ -174,6 +193,8 @@ def _load(name: str):
         sys.modules[module_name] = module
         exec(compile(path.read_bytes(), path, "exec"), vars(module))  # not by its loader: that may find an older version cached
         return module
+    except PartError:
+        raise  # it says itself what it lacks
     except (Exception, SystemExit) as error:  # it is somebody's code, and may do anything
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise PartError(f"{name}: it cannot be imported: {reason}") from error

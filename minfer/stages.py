@@ -93,10 +93,11 @@ LADDER: tuple[Stage, ...] = (
     SAMPLING, LINEAR, INPUTS,
 )  # fmt: skip
 
-# Off the ladder: the fastest mix of parts on a CPU.
-CPU = CHUNKED.with_parts("cpu", blocks="minfer.blocks.prefix:PrefixBlocks", linear="minfer.linear.onednn:linear")
+# Off the ladder: the fastest mix of parts on a CPU, without a C++ compiler and with one.
+CPU_TORCH = CHUNKED.with_parts("cpu-torch", blocks="minfer.blocks.prefix:PrefixBlocks", linear="minfer.linear.onednn:linear")
+CPU = CPU_TORCH.swap("cpu", attention="minfer.attention.cpp:attention")
 
-STAGES: dict[str, Stage] = {stage.name: stage for stage in (*LADDER, CPU)}
+STAGES: dict[str, Stage] = {stage.name: stage for stage in (*LADDER, CPU_TORCH, CPU)}
 
 
 def find_stage(name: str | Stage) -> Stage:

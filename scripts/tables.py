@@ -75,7 +75,17 @@ def latency(report: dict) -> list[str]:
     return [*rows, "", f"{report['model']}, {report['options']['dtype']}, stage `{report['options']['stage']}`; {machine(report)}."]
 
 
-WRITERS = {"ladder": ladder, "throughput": throughput, "workload": workload, "latency": latency}
+def decode_steps(report: dict) -> list[str]:
+    names = list(report["results"][0]["stages"])
+    heads = ["threads", "sequences", *(f"`{name}`, ms a step" for name in names), "ratio"]
+    rows = ["| " + " | ".join(heads) + " |", "|" + "--:|" * len(heads)]
+    for result in report["results"]:
+        times = " | ".join(f"{stage['ms_per_step']:.1f}" for stage in result["stages"].values())
+        rows.append(f"| {result['threads']} | {result['batch']} | {times} | {result['stages'][names[-1]]['speedup']:.2f} |")
+    return [*rows, "", f"{report['model']}, {report['dtype']}, context {report['context']}; {machine(report)}."]
+
+
+WRITERS = {"ladder": ladder, "throughput": throughput, "workload": workload, "latency": latency, "decode-steps": decode_steps}
 
 
 def table(match: re.Match) -> str:
@@ -88,14 +98,14 @@ def written(text: str) -> str:
     return re.sub(r"<!-- table (\S+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
 
 
-def main() -> int:
+def main() -> None:
     readme = ROOT / "README.md"
     text = readme.read_text()
-    if "--check" in sys.argv:
-        return int(written(text) != text)
-    readme.write_text(written(text))
-    return 0
+    if "--check" not in sys.argv:
+        readme.write_text(written(text))
+    elif written(text) != text:
+        sys.exit("the tables of README.md are not what benchmarks/results says; `make tables` writes them")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

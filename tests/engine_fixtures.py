@@ -16,7 +16,8 @@ from minfer.config import make_config
 from minfer.engine import Engine
 from minfer.outputs import RequestOutput
 from minfer.params import SamplingParams
-from minfer.stages import CHUNKED, CONTINUOUS, CPU, PAGED, STAGES, Stage
+from minfer.resolve import best_stage
+from minfer.stages import CHUNKED, CONTINUOUS, PAGED, STAGES, Stage
 from minfer.testing.checkpoints import make_checkpoint
 from minfer.testing.invariants import check_idle
 from minfer.testing.oracle import Oracle
@@ -39,8 +40,11 @@ RESIDENT = {"inputs": "minfer.inputs.resident:ResidentInputs"}
 AHEAD = {**RESIDENT, "loop": "minfer.loop.overlapped:loop", "runner": "minfer.runner.mixed_graph:MixedGraphRunner"}
 POLICIES = ("fcfs", "priority", "shortest_prompt", "longest_prefix", "fair_share")
 
+CPU, _ = best_stage("cpu")  # the mix `cpu`; where there is no C++ compiler, the one that takes its place
+
 PAGED_MIXES: dict[str, Stage] = {
-    **{name: STAGES[name] for name in ("paged", "continuous", "chunked", "cpu")},
+    **{stage.name: stage for stage in (PAGED, CONTINUOUS, CHUNKED)},
+    "cpu": CPU,
     "paged+prefix": PAGED.with_parts(blocks=PREFIX),
     "continuous+prefix": CONTINUOUS.with_parts(blocks=PREFIX),
     "paged+swap": PAGED.with_parts(preemption=SWAP),
@@ -83,7 +87,7 @@ def tokenizer():
 
 def make_engine(stage: Stage | str = "cpu", path: Path | None = None, swap: dict | None = None, **options) -> Engine:
     """An engine whose K/V cache starts full of NaN, so that reading what was never written shows."""
-    stage = (STAGES[stage] if isinstance(stage, str) else stage).with_parts(**(swap or {}))
+    stage = (MIXES[stage] if isinstance(stage, str) else stage).with_parts(**(swap or {}))
     sizes = {"max_model_len": 128, "max_num_seqs": 8, "block_size": 4, **options}
     engine = Engine(make_config(path or checkpoint(), device="cpu", **sizes), stage, tokenizer())
     cache = getattr(engine.executor, "cache", None)

@@ -1,26 +1,19 @@
-"""`minfer check` and the pytest plugin: what they say of good, wrong, unwritten and unusable parts, and that a replay replays."""
+"""`minfer check`: what it says of good, wrong, unwritten and unusable parts, and that a replay replays."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
 import textwrap
-import tomllib
 from pathlib import Path
 
 import pytest
 from cli_runner import run
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from minfer.cli.app import app
-from minfer.parts import SLOTS
-from minfer.testing import checking
-from minfer.testing.checking import check
-from minfer.testing.properties import CPU, Place, Property, expect
 from minfer.testing.suites import suite_of
 
 ROOT = Path(__file__).parents[1]
@@ -36,20 +29,6 @@ def write(folder: Path, text: str) -> Path:
 
 def lines(result) -> list[str]:
     return [line.strip() for line in result.stdout.splitlines()]
-
-
-@pytest.mark.parametrize("slot", SLOTS)
-def test_every_suite_can_be_used(slot):
-    """Unique names, whole sentences, and cases that survive being printed and read again, on every kind of place."""
-    suite = suite_of(slot)
-    assert len({prop.name for prop in suite}) == len(suite)
-    for prop in suite:
-        assert prop.statement.endswith(".")
-        assert " " not in prop.name
-        for place in (CPU, Place(interpreted=True), Place("cuda")):
-            case = checking.simplest(prop, place)
-            text = f"{prop.name} {checking.one_line(case)}"
-            assert checking.parse_replay(text, suite, place) == (prop, case)
 
 
 def test_a_part_that_is_right():
@@ -167,48 +146,6 @@ def test_the_reference_under_another_name_is_seen(tmp_path):
     assert second.endswith("minfer/norm/torch.py")
 
 
-def number_case(place: Place) -> st.SearchStrategy:
-    return st.fixed_dictionaries({"n": st.integers(0, 10**6)})
-
-
-def test_the_same_seed_draws_the_same_cases():
-    """And another one draws others; the number of examples is kept."""
-
-    def drawn(at: int) -> list[int]:
-        seen = []
-        check(Property("n", "n.", number_case, lambda part, case: seen.append(case["n"])), None, examples=20, at=at)
-        return seen
-
-    assert drawn(3) == drawn(3) != drawn(4)
-    assert len(drawn(3)) == 20
-
-
-def test_the_simplest_case_is_found_and_what_it_depends_on():
-    """Shrinking ends at the edge, and only what makes a difference is reported."""
-
-    def check_number(part, case):
-        expect(case["n"] < 1234, "less than 1234", case["n"])
-
-    def vary(case, place):
-        return {"n": {n: {"n": n} for n in (1233, 1234, 9999)}, "nothing": {"itself": case}}
-
-    result = check(Property("n", "n is small.", number_case, check_number, 50, vary), None)
-    assert (result.status, result.case) == ("failed", {"n": 1234})
-    assert result.varying == {"n": {"1233": True, "1234": False, "9999": False}}
-
-
-def test_a_part_that_does_not_fail_again():
-    """A fault that comes and goes is reported as one, with the case on which it was seen."""
-    calls = []
-
-    def sometimes(part, case):
-        calls.append(case)
-        expect(len(calls) != 5, "no fifth call", "one")
-
-    result = check(Property("n", "n.", number_case, sometimes), None)
-    assert (result.status, result.flaky, result.case) == ("failed", True, calls[4])
-
-
 def test_a_kernel_runs_in_the_interpreter():
     """Without a GPU, a Triton part is checked in a process of its own, which says so."""
     pytest.importorskip("triton")
@@ -219,50 +156,3 @@ def test_a_kernel_runs_in_the_interpreter():
     assert said[0].startswith("activation is filled by silu_mul of ")
     assert "interpreter" in said[1] or "cuda" in said[1]
     assert said[-1] == "2 properties: 2 passed"
-
-
-def pytest_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
-    """pytest as another project runs it, with this plugin and no other, whether minfer is installed or not."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "minfer.testing.plugin", *arguments]
-    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": paths}
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False)
-
-
-def test_the_plugin_is_installed_with_minfer():
-    """pytest finds it by its entry point."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"]["pytest11"] == {"minfer": "minfer.testing.plugin"}
-
-
-def test_the_plugin_runs_a_suite_in_another_project(tmp_path):
-    """A test for each property; what fails is told as `minfer check` tells it."""
-    write(tmp_path, (MUTANTS / "norm" / "forgets_the_sum.py").read_text())
-    done = pytest_in(tmp_path, "--pyargs", "minfer.testing", "--part", "norm=mine.py:mutant", "--part-examples", "30")
-    assert done.returncode == 1, done.stdout
-    assert "3 passed" in done.stdout.splitlines()[-1]
-    assert "norm-sum" in done.stdout
-    assert "must hold: The second result is r = x + residual" in done.stdout
-    assert f"norm is filled by mutant of {tmp_path / 'mine.py'}" in done.stdout
-    assert "replay:    minfer check norm --part mine.py:mutant --replay 'sum {" in done.stdout
-    assert "checking.py" not in done.stdout, "no stack of our own frames"
-
-
-def test_the_plugin_refuses_what_is_no_part(tmp_path):
-    """A mistake in --part is one line, before any test."""
-    for part, message in (
-        ("norm", "is not SLOT=module:Name"),
-        ("norm=none.py:norm", "there is no file"),
-        ("nrm=a:b", "no slot is called"),
-    ):
-        done = pytest_in(tmp_path, "--pyargs", "minfer.testing", "--part", part)
-        assert done.returncode == 4, done.stdout
-        assert message in done.stderr
-
-
-def test_the_plugin_costs_other_projects_nothing(tmp_path):
-    """pytest loads it everywhere: it must import neither PyTorch nor hypothesis."""
-    heavy = "{'torch', 'transformers', 'minfer.resolve', 'minfer.testing.checking'}"
-    (tmp_path / "test_light.py").write_text(f"import sys\n\ndef test_light():\n    assert not {heavy} & set(sys.modules)\n")
-    done = pytest_in(tmp_path, "test_light.py")
-    assert done.returncode == 0, done.stdout

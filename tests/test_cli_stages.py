@@ -52,7 +52,7 @@ def test_what_a_machine_lacks_is_said_once_and_not_imported(monkeypatch):
     table = run("stages").stdout
     assert table.count("onednn: a PyTorch built with oneDNN") == 1
     ladder, others = table.split("off the ladder")
-    assert [line.split()[-2:] for line in ladder.splitlines() if line.split()[:1] == ["cpu"]] == [["no", "onednn"]]
+    assert [line.split()[-2:] for line in ladder.splitlines() if line.split()[:1] == ["cpu-torch"]] == [["no", "onednn"]]
     assert [line.split() for line in others.splitlines() if "minfer.linear.onednn" in line] == [
         ["linear", "minfer.linear.onednn:linear", "no", "onednn"]
     ]

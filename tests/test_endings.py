@@ -117,6 +117,16 @@ def test_nothing_ends_before_min_tokens(length, min_tokens, max_tokens, stop):
     assert min_tokens <= len(last.token_ids) <= max_tokens
 
 
+@pytest.mark.parametrize(("min_tokens", "ends_with"), [(0, 4), (2, 4), (3, 4), (4, 8), (7, 8), (8, 12), (11, 12), (12, None)])
+def test_a_stop_string_may_begin_within_min_tokens(min_tokens, ends_with):
+    """It ends the output if its last token comes after them, and none of it is shown; complete within them, it is text."""
+    text = "abcdabcdabcdab"
+    ids = tokenizer().convert_tokens_to_ids(list(text))
+    _, last = follow(script(ids, min_tokens=min_tokens, stop=["bcd"], max_tokens=len(text)))
+    expected = (text, None, len(text)) if ends_with is None else (text[: ends_with - 3], "bcd", ends_with)
+    assert (last.text, last.stop_reason, len(last.token_ids)) == expected
+
+
 def test_end_and_stop_tokens_are_banned_before_min_tokens():
     """The model cannot choose them: the output is transformers' with them at minus infinity, and may end right after."""
     tokens = oracle().greedy([7, 8, 9], 12)

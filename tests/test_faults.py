@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from engine_fixtures import MIXES, PAGED_MIXES, checkpoint, finish, greedy, ids_of, make_engine, oracle, run
+from engine_fixtures import CPU, MIXES, PAGED_MIXES, checkpoint, finish, greedy, ids_of, make_engine, oracle, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -91,7 +91,7 @@ def test_the_limits_themselves_are_allowed(engine):
 
 def test_a_bad_prompt_in_a_list_stops_all_of_them():
     """generate names the prompt that cannot be served and runs none; the next call is clean. With a BOS an empty text is fine."""
-    with LLM(str(checkpoint()), stage="cpu", max_model_len=64, num_kv_blocks=20) as llm:
+    with LLM(str(checkpoint()), stage=CPU, max_model_len=64, num_kv_blocks=20) as llm:
         for prompts in (["ok", []], ["ok", [5, -1]], ["ok", None]):
             with pytest.raises(MinferError, match="prompt 1"):
                 llm.generate(prompts, greedy(2))
@@ -108,7 +108,7 @@ def test_a_bad_prompt_in_a_list_stops_all_of_them():
 
 def test_a_model_without_a_tokenizer():
     """It takes and gives token ids; what needs text is refused, with what to use instead."""
-    with LLM(str(checkpoint(tokenizer=False)), stage="cpu", max_model_len=64, num_kv_blocks=20) as llm:
+    with LLM(str(checkpoint(tokenizer=False)), stage=CPU, max_model_len=64, num_kv_blocks=20) as llm:
         for prompt, params, message in [("hi", None, "pass token ids"), (NORMAL, SamplingParams(stop="x"), "use stop_token_ids")]:
             with pytest.raises(MinferError, match=message):
                 llm.generate(prompt, params)

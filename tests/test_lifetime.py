@@ -4,7 +4,7 @@ import gc
 import weakref
 
 import pytest
-from engine_fixtures import checkpoint, greedy
+from engine_fixtures import CPU, checkpoint, greedy
 
 from minfer import LLM, SamplingParams
 from minfer.errors import MinferError
@@ -15,7 +15,7 @@ from minfer.testing.invariants import check_idle
 def test_five_lives():
     """Make, use, delete: the model is gone each time; closing twice is fine, and after it requests are refused."""
     for way in ("del", "del", "close", "with", "interrupted"):
-        llm = LLM(str(checkpoint()), stage="cpu", max_model_len=128, num_kv_blocks=40)
+        llm = LLM(str(checkpoint()), stage=CPU, max_model_len=128, num_kv_blocks=40)
         executor = llm.engine.executor
         model, cache = weakref.ref(executor.model), weakref.ref(executor.cache)
         if way == "with":
@@ -41,7 +41,7 @@ def test_five_lives():
 def test_two_thousand_prompts(tmp_path):
     """Many short prompts: every output is right, memory is whole, and nothing of the requests stays behind."""
     path = make_checkpoint(tmp_path, num_hidden_layers=1, hidden_size=16, intermediate_size=16, num_attention_heads=2)
-    llm = LLM(str(path), stage="cpu", max_model_len=32, num_kv_blocks=100, max_num_batched_tokens=256)
+    llm = LLM(str(path), stage=CPU, max_model_len=32, num_kv_blocks=100, max_num_batched_tokens=256)
     texts = [[3 + i % 300, 3 + i // 300, 4] for i in range(2000)]
     outputs = llm.generate(texts, SamplingParams(max_tokens=3, ignore_eos=True))
     assert [output.prompt_token_ids for output in outputs] == texts

@@ -3,12 +3,12 @@
 import math
 
 import pytest
-from engine_fixtures import KINDS, MIXES, PAGED_MIXES, SWAP, checkpoint, finish, greedy, ids_of, make_engine, oracle, run
+from engine_fixtures import CPU, KINDS, MIXES, PAGED_MIXES, SWAP, checkpoint, finish, greedy, ids_of, make_engine, oracle, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minfer.params import SamplingParams
-from minfer.stages import CHUNKED, CONTINUOUS, CPU
+from minfer.stages import CHUNKED, CONTINUOUS
 from minfer.testing.oracle import processors_of
 from minfer.testing.strategies import BUDGETS, prompts, sizes
 

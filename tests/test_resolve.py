@@ -6,14 +6,14 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from engine_fixtures import MIXES, checkpoint, greedy, ids_of, make_engine, oracle, run
+from engine_fixtures import CPU, MIXES, checkpoint, greedy, ids_of, make_engine, oracle, run
 
 import minfer
 from minfer import LLM
 from minfer.errors import MinferError, PartError
 from minfer.parts import SLOTS
 from minfer.resolve import NEEDS, best_stage, machine, missing, resolve, why_not
-from minfer.stages import CPU, STAGES
+from minfer.stages import STAGES
 
 HOME = Path(minfer.__file__).parent
 
@@ -125,7 +125,7 @@ def test_needs_are_read_without_importing(tmp_path, line):
     refused("attention", name, r"attention=.*needs an NVIDIA GPU .*is_available\(\) is False")
     stage = CPU.with_parts("mine", attention=name)
     assert why_not(stage) == f"its attention ({name}) needs {NEEDS['cuda']}"
-    with pytest.raises(MinferError, match=r"this machine cannot run the stage 'mine'.* NVIDIA GPU .*; use 'cpu'"):
+    with pytest.raises(MinferError, match=r"this machine cannot run the stage 'mine'.* NVIDIA GPU .*; use 'cpu"):
         LLM(str(checkpoint()), stage=stage)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import minfer
 from minfer.errors import MinferError
 from minfer.parts import SLOTS
-from minfer.stages import CHUNKED, CPU, HF, LADDER, STAGES, find_stage
+from minfer.stages import CHUNKED, CPU, CPU_TORCH, HF, LADDER, STAGES, find_stage
 
 slots = st.sampled_from(list(SLOTS))
 
@@ -22,7 +22,7 @@ def test_every_step_of_the_ladder_swaps_one_part():
         assert len(after.differs(before)) == 1, f"{after.name} swaps {after.differs(before)}"
     assert [stage.name for stage in LADDER[:5]] == ["hf", "decoder", "paged", "continuous", "chunked"]
     assert len({stage.name for stage in LADDER}) == len(LADDER)
-    assert {stage.name: stage for stage in (*LADDER, CPU)} == STAGES
+    assert {stage.name: stage for stage in (*LADDER, CPU_TORCH, CPU)} == STAGES
 
 
 @given(st.dictionaries(slots, st.just("mine.py:part")))

@@ -15,9 +15,10 @@ texts = st.text(alphabet, max_size=30)
 stop_tuples = st.lists(st.text(alphabet, min_size=1, max_size=6), max_size=4).map(tuple)
 
 
-def oracle(text, stops, include):
-    """On the whole text: the stop that begins first, of those the shortest; the text up to it; and it."""
-    begins = [(text.find(stop), len(stop), stop) for stop in stops if stop in text]
+def oracle(text, stops, include, early=0):
+    """On the whole text: the stop that begins first, of those the shortest; the text up to it; and it. None ends in the early text."""
+    begins = [(text.find(stop, max(0, early - len(stop) + 1)), len(stop), stop) for stop in stops]
+    begins = [found for found in begins if found[0] >= 0]
     if not begins:
         return text, None
     start, length, stop = min(begins)
@@ -45,6 +46,18 @@ def test_equal_to_the_oracle_however_split(text, stops, include, data):
     assert (shown, watcher.matched) == oracle(text, stops, include)
     if watcher.matched:
         assert watcher.feed("ab") + watcher.flush() == ""
+
+
+@settings(deadline=None, max_examples=300)
+@given(texts, texts, stop_tuples, st.booleans(), st.data())
+def test_a_stop_may_begin_where_none_may_end(early, late, stops, include, data):
+    """Text that may not end passes through, but for the beginning of a stop that is complete after it."""
+    watcher = StopStrings(stops, include)
+    shown = "".join(watcher.feed(piece, may_end=False) for piece in split(early, data))
+    assert early.startswith(shown)
+    assert watcher.matched is None
+    shown += "".join(map(watcher.feed, split(late, data))) + watcher.flush()
+    assert (shown, watcher.matched) == oracle(early + late, stops, include, len(early))
 
 
 @settings(deadline=None, max_examples=300)

@@ -1,7 +1,8 @@
 """Slot `attention` in C++, for CPUs: `csrc/attention.cpp`, compiled when this part is first used, and kept.
 
-Importing this file builds it (about a quarter of a minute, once a machine), so that where that fails the error comes when an engine
-is made, not amid its requests. What is built is kept by its source, PyTorch's version and the instructions of the processor.
+Importing this file builds it, once a machine, so that where that fails the error comes when an engine is made, not amid its requests;
+LLM then takes the stage `cpu-torch`, unless this part was asked for. What is built is kept by its source, PyTorch's version and
+place, and the instructions of the processor: after a change of any of them it is built again.
 
 From: `write_kv`, which has just put this step's K and V into the cache. To: the o projection of `model.py`.
 """
@@ -19,6 +20,7 @@ import time
 from pathlib import Path
 
 import torch
+from rich.console import Console
 
 from minfer.errors import PartError
 from minfer.parts import KV
@@ -74,9 +76,16 @@ def library() -> Path:
 
 
 def build(command: list[str]) -> None:
-    log.info("compiling %s, which takes a while the first time", command[1])
+    """Run the compiler; a terminal shows that it runs.
+
+    Raises:
+        PartError: it fails; the message has its first errors.
+    """
+    text = "compiling the attention for this machine, once; it takes some seconds"
+    log.info(text)
     start = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    with Console(stderr=True).status(text):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         errors = [line for line in done.stderr.splitlines() if "error" in line.lower()] or done.stderr.splitlines()[-3:]
         raise PartError(f"attention.cpp cannot be compiled here; {INSTEAD}. {command[0]} says: " + "; ".join(errors[:3]))

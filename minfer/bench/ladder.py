@@ -23,7 +23,7 @@ from minfer.engine import Stats
 from minfer.hf_model import hide_loading_bars
 from minfer.llm import LLM
 from minfer.resolve import best_stage, ignored_slots, why_not
-from minfer.stages import CPU, HF, LADDER, Stage
+from minfer.stages import HF, LADDER, Stage
 
 MIB = 2**20
 
@@ -100,8 +100,8 @@ def swaps(stage: Stage) -> tuple[str | None, str | None]:
 
 def runnable(device: str = "auto") -> tuple[list[Stage], dict[str, str]]:
     """The stages to compare here, and by name why the others cannot run. On a CPU, the mix made for it is one of them."""
-    on_cpu = best_stage(device)[0] is CPU
-    wanted = [*LADDER, CPU] if on_cpu else list(LADDER)
+    best, _ = best_stage(device)
+    wanted = list(LADDER) if best in LADDER else [*LADDER, best]
     reasons = {stage.name: why_not(stage, device) for stage in wanted}
     return [stage for stage in wanted if reasons[stage.name] is None], {name: why for name, why in reasons.items() if why}
 

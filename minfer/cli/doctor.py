@@ -126,7 +126,7 @@ def triton() -> Check:
 
 def compiler() -> Check:
     found = next((path for name in ("c++", "g++", "clang++") if (path := shutil.which(name))), None)
-    advice = None if found else "not needed but for parts in C++; install g++ or clang"
+    advice = None if found else "without one the stage cpu-torch takes the place of cpu; install g++ or clang"
     return Check("compiler", found or "no C++ compiler", found is not None, False, advice)
 
 

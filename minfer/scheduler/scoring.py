@@ -10,8 +10,11 @@ from minfer.types import Sequence, Work
 
 
 def tokens_to_score(seq: Sequence, start: int, end: int) -> list[int] | None:
-    """The prompt tokens that follow positions start .. end - 1; None where nobody asked, or all have been scored before."""
-    if seq.sampling.params.prompt_logprobs is None or seq.index or len(seq.prompt_logprobs) >= seq.num_prompt:
+    """The prompt tokens that follow positions start .. end - 1, of a sequence whose request asked for prompt_logprobs.
+
+    None where there are none, where all have been scored before, and for all but the first of n completions.
+    """
+    if seq.index or len(seq.prompt_logprobs) >= seq.num_prompt:
         return None
     return seq.token_ids[start + 1 : min(end + 1, seq.num_prompt)] or None
 

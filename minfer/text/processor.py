@@ -29,11 +29,11 @@ class CompletionText:
             return None
         params = self._seq.sampling.params
         new = self._seq.token_ids[self._seq.num_prompt + self._seen :]
-        early = max(params.min_tokens - self._seen, 0)  # so many more tokens cannot hold a stop string
+        early = max(params.min_tokens - self._seen, 0)  # so many more tokens cannot complete a stop string
         self._seen += len(new)
         if self._seq.finish_reason == "stop" and not params.include_stop_str_in_output:
             new = new[:-1]  # the token that ended the sequence is no part of its text
-        self.text += self._detokenizer.add(new[:early])
+        self.text += self._stops.feed(self._detokenizer.add(new[:early]), may_end=False)
         delta = self._detokenizer.add(new[early:])
         if self._seq.finished:
             delta += self._detokenizer.finish()

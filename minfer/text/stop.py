@@ -31,15 +31,18 @@ class StopStrings:
         """The stop string that ended the text; None while it goes on."""
         return self._matched
 
-    def feed(self, delta: str) -> str:
-        """Take more text; return what is safe to give out. After a match: always ""."""
+    def feed(self, delta: str, may_end: bool = True) -> str:
+        """Take more text; return what is safe to give out. After a match: always "".
+
+        may_end: whether a stop that is complete within this text counts; one that only begins in it always does.
+        """
         if self._matched is not None:
             return ""
         if not self._stops:
             return delta
         self._held += delta
         for char in delta:
-            self._read(char)
+            self._read(char, may_end)
             if self._found and self._earliest_open() >= self._found[0]:
                 return self._cut()
         safe = self._earliest_open() if self._found is None else min(self._found[0], self._earliest_open())
@@ -51,10 +54,10 @@ class StopStrings:
             return ""
         return self._release(self._position) if self._found is None else self._cut()
 
-    def _read(self, char: str) -> None:
+    def _read(self, char: str, may_end: bool) -> None:
         self._position += 1
         for stop in self._stops:
-            if stop.read(char):
+            if stop.read(char) and may_end:
                 start = self._position - len(stop.text)
                 if self._found is None or start < self._found[0]:
                     self._found = start, stop.text

@@ -6,9 +6,10 @@
 //   block_tables [B, M] int32, query_start [B + 1] int32, context_lens [B] int32
 //
 // One task is a tile of one sequence's queries with one K/V head, so that each byte of K and V is read once for all queries and heads
-// that share it. It takes the keys KEYS at a time: it copies them out of their pages into float32 (K transposed, V as it is, heads
-// filled up with zeros), and from then on computes on full vectors only, with an online softmax. Where decode tasks are fewer than
-// the threads would like, each context is split, and the parts are merged by their sums (flash-decoding).
+// that share it. It takes the keys KEYS at a time, with an online softmax, and computes on full vectors of float32 only: rows of the
+// pages that are such vectors are read where they lie, others are copied first and filled up with zeros. K is transposed on the way.
+// Where decode tasks are fewer than the threads would like, each context is split, and the parts are merged by their sums
+// (flash-decoding).
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
@@ -21,6 +22,7 @@
 #include <limits>
 #include <vector>
 
+#include "pages.h"
 #include "product.h"
 
 namespace {
@@ -30,13 +32,6 @@ constexpr int64_t ROWS = 48;  // queries times heads of a tile, about
 constexpr float LOWEST = -std::numeric_limits<float>::infinity();
 
 int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
-
-struct Sizes {
-  int64_t Hq, Hkv, G, D, padded;  // padded: D in whole blocks of vectors
-  int64_t block_size, block_stride, token_stride, head_stride, q_stride, table_stride;
-  int64_t window;  // 0: none
-  float scale;
-};
 
 // Queries [first, first + count) of a sequence, with one K/V head, over part `split` of `splits` of the keys that they see.
 struct Task {
@@ -48,42 +43,11 @@ struct Task {
 // What one thread computes in. A row is one query of one head: row r is query r / G, head r % G of the group.
 struct Scratch {
   explicit Scratch(const Sizes& s, int64_t rows)
-      : queries(rows * s.padded), keys(s.padded * KEYS), values(KEYS * s.padded), copied(WIDTH * s.padded), scores(rows * KEYS),
+      : queries(rows * s.padded), keys(s.padded * KEYS), copied(WIDTH * s.padded), scores(rows * KEYS),
         sums(rows * s.padded), best(rows), total(rows) {}
-  std::vector<float> queries, keys, values, copied, scores;
+  std::vector<float> queries, keys, copied, scores;
   std::vector<float> sums, best, total;  // the online softmax: weighted values, largest score, sum of weights
 };
-
-template <typename T>
-void copy_row(const T* from, float* to, const Sizes& s) {
-  if constexpr (std::is_same_v<T, float>) {
-    std::copy(from, from + s.D, to);
-  } else {
-    at::vec::convert(from, to, s.D);
-  }
-}
-
-// Keys start .. start + KEYS of a sequence as keys [padded, KEYS] and values [KEYS, padded]; zeros from `end` on.
-template <typename T>
-void gather(const Sizes& s, const T* k, const T* v, const int32_t* table, int64_t head, int64_t start, int64_t end, Scratch& scratch) {
-  for (int64_t first = 0; first < KEYS; first += WIDTH) {
-    for (int64_t i = 0; i < WIDTH; i++) {
-      const int64_t position = start + first + i;
-      float* key = scratch.copied.data() + i * s.padded;
-      float* value = scratch.values.data() + (first + i) * s.padded;
-      if (position < end) {
-        const int64_t at = table[position / s.block_size] * s.block_stride + position % s.block_size * s.token_stride + head * s.head_stride;
-        copy_row(k + at, key, s);
-        copy_row(v + at, value, s);
-      } else {
-        std::fill(key, key + s.D, 0.f);
-        std::fill(value, value + s.D, 0.f);
-      }
-    }
-    for (int64_t d = 0; d < s.padded; d += WIDTH)
-      at::vec::transpose_mxn<float, WIDTH, WIDTH>(scratch.copied.data() + d, s.padded, scratch.keys.data() + d * KEYS + first, KEYS);
-  }
-}
 
 // One row of the online softmax: scores to weights; only keys [low, high) of the tile are seen.
 void weigh(float* scores, int64_t low, int64_t high, float scale, float* sums, float& best, float& total, int64_t padded) {
@@ -91,7 +55,8 @@ void weigh(float* scores, int64_t low, int64_t high, float scale, float* sums, f
   if (high < KEYS) std::fill(scores + std::max<int64_t>(high, 0), scores + KEYS, LOWEST);
   Vec top(LOWEST);
   for (int64_t i = 0; i < KEYS; i += WIDTH) top = at::vec::maximum(top, Vec::loadu(scores + i));
-  const float better = std::max(best, scale * at::vec::vec_reduce_all<float>([](Vec& x, Vec& y) { return at::vec::maximum(x, y); }, top));
+  const float largest = at::vec::vec_reduce_all<float>([](Vec& x, Vec& y) { return at::vec::maximum(x, y); }, top);
+  const float better = std::max(best, scale * largest);
   if (better == LOWEST) {  // a window hides all keys so far
     std::fill(scores, scores + KEYS, 0.f);
     return;
@@ -113,7 +78,8 @@ template <typename T>
 void attend(const Sizes& s, const T* q, const T* k, const T* v, const int32_t* table, const Task& task, Scratch& scratch) {
   const int64_t rows = task.count * s.G;
   for (int64_t row = 0; row < rows; row++)
-    copy_row(q + (task.token + row / s.G) * s.q_stride + (task.head * s.G + row % s.G) * s.D, scratch.queries.data() + row * s.padded, s);
+    copy_row(q + (task.token + row / s.G) * s.q_stride + (task.head * s.G + row % s.G) * s.D,
+             scratch.queries.data() + row * s.padded, s);
   std::fill_n(scratch.sums.begin(), rows * s.padded, 0.f);
   std::fill_n(scratch.best.begin(), rows, LOWEST);
   std::fill_n(scratch.total.begin(), rows, 0.f);
@@ -123,16 +89,24 @@ void attend(const Sizes& s, const T* q, const T* k, const T* v, const int32_t* t
   const int64_t share = round_up((end - begin + task.splits - 1) / task.splits, KEYS);
   const int64_t low = begin + task.split * share, high = std::min(low + share, end);
   for (int64_t start = low; start < high; start += KEYS) {
-    gather(s, k, v, table, task.head, start, high, scratch);
+    const int64_t seen = std::min(start + KEYS, high);
+    for (int64_t at = start; at < seen; at += WIDTH) {
+      const Rows keys = rows_at(s, k, table, task.head, at, high, scratch.copied.data());
+      for (int64_t d = 0; d < s.padded; d += WIDTH)
+        at::vec::transpose_mxn<float, WIDTH, WIDTH>(keys.first + d, keys.stride, scratch.keys.data() + d * KEYS + at - start, KEYS);
+    }
     std::fill_n(scratch.scores.begin(), rows * KEYS, 0.f);
-    add_product(scratch.queries.data(), s.padded, scratch.keys.data(), scratch.scores.data(), rows, KEYS, s.padded);
+    add_product(scratch.queries.data(), s.padded, scratch.keys.data(), KEYS, scratch.scores.data(), rows, KEYS, s.padded);
     for (int64_t row = 0; row < rows; row++) {
       const int64_t position = task.position + row / s.G;
       const int64_t first = s.window ? position - s.window + 1 - start : 0, last = std::min(position + 1, high) - start;
       weigh(scratch.scores.data() + row * KEYS, std::min(first, KEYS), last, s.scale, scratch.sums.data() + row * s.padded,
             scratch.best[row], scratch.total[row], s.padded);
     }
-    add_product(scratch.scores.data(), KEYS, scratch.values.data(), scratch.sums.data(), rows, s.padded, KEYS);
+    for (int64_t at = start; at < seen; at += WIDTH) {
+      const Rows values = rows_at(s, v, table, task.head, at, high, scratch.copied.data());
+      add_product(scratch.scores.data() + at - start, KEYS, values.first, values.stride, scratch.sums.data(), rows, s.padded, WIDTH);
+    }
   }
 }
 
@@ -153,7 +127,8 @@ void store(const Sizes& s, T* out, const float* sums, float total) {
 }
 
 template <typename T>
-void run(const Sizes& s, const std::vector<Task>& tasks, int64_t max_count, const T* q, const T* k, const T* v, const int32_t* tables, T* out) {
+void run(const Sizes& s, const std::vector<Task>& tasks, int64_t max_count, const T* q, const T* k, const T* v, const int32_t* tables,
+         T* out) {
   const int64_t part = s.padded + 2;  // of a split: its weighted values, largest score and sum
   std::vector<int64_t> at(tasks.size(), -1);  // where a task that is a split leaves its parts
   int64_t num_parts = 0;
@@ -182,7 +157,8 @@ void run(const Sizes& s, const std::vector<Task>& tasks, int64_t max_count, cons
     for (int64_t head = 0; head < s.G; head++) {
       std::fill_n(scratch.sums.begin(), s.padded, 0.f);
       float best = LOWEST, total = 0;
-      for (int64_t split = 0; split < task.splits; split++) best = std::max(best, parts[(at[i] + split * s.G + head) * part + s.padded]);
+      for (int64_t split = 0; split < task.splits; split++)
+        best = std::max(best, parts[(at[i] + split * s.G + head) * part + s.padded]);
       for (int64_t split = 0; split < task.splits; split++) {
         const float* from = parts.data() + (at[i] + split * s.G + head) * part;
         const float weight = from[s.padded] == LOWEST ? 0.f : std::exp(from[s.padded] - best);

@@ -6,6 +6,7 @@ go wrong: of a page, and of the tiles and splits that a long context is cut into
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -157,61 +158,54 @@ def vary(case: Case, place: Place) -> dict[str, dict[Any, Case]]:
     return found | {name: {value: {**case, name: value} for value in values} for name, values in others.items()}
 
 
+def prop(name: str, statement: str, examples: int, check: Callable[[Any, Case], Any] = check, **drawn: Any) -> Property:
+    """A property of batches of at least one row, drawn by `cases` with these arguments."""
+    return Property(name, statement, lambda place: cases(place, **drawn).filter(lambda case: case["rows"]), check, examples, vary)
+
+
 PROPERTIES = [
-    Property(
-        "decode",
-        "A decode row attends over all of its own context and over nothing else.",
-        lambda place: cases(place, decodes=(1, 4)),
-        check,
-        examples=400,
-        vary=vary,
-    ),
-    Property(
+    prop("decode", "A decode row attends over all of its own context and over nothing else.", 400, decodes=(1, 4)),
+    prop(
         "chunk",
         "Each token of a prefill chunk sees the context before the chunk, the chunk's tokens before it, and itself.",
-        lambda place: cases(place, chunks=(1, 2)),
-        check,
-        examples=150,
-        vary=vary,
+        150,
+        chunks=(1, 2),
     ),
-    Property(
+    prop(
         "window",
         "With a window of w, a token sees the last w positions up to its own, and no earlier ones.",
-        lambda place: cases(place, decodes=(0, 3), chunks=(0, 2), windows=True).filter(lambda case: case["rows"]),
-        check,
-        examples=200,
-        vary=vary,
+        200,
+        decodes=(0, 3),
+        chunks=(0, 2),
+        windows=True,
     ),
-    Property(
-        "padding",
-        "A row without context gives zeros, and disturbs no other row.",
-        lambda place: cases(place, decodes=(1, 4), padding=True),
-        check,
-        examples=60,
-        vary=vary,
-    ),
-    Property(
+    prop("padding", "A row without context gives zeros, and disturbs no other row.", 60, decodes=(1, 4), padding=True),
+    prop(
         "mixed",
         "Decode rows, padding rows and chunks in one batch: each gets its own.",
-        lambda place: cases(place, decodes=(1, 3), chunks=(1, 2), padding=True),
-        check,
-        examples=100,
-        vary=vary,
+        100,
+        decodes=(1, 3),
+        chunks=(1, 2),
+        padding=True,
     ),
-    Property(
+    prop(
         "alone",
         "A row depends on no other: alone it gives what it gives among them.",
-        lambda place: cases(place, decodes=(1, 3), chunks=(0, 2), padding=True, dtype="float32"),
+        40,
         check_alone,
-        examples=40,
-        vary=vary,
+        decodes=(1, 3),
+        chunks=(0, 2),
+        padding=True,
+        dtype="float32",
     ),
-    Property(
+    prop(
         "large-scores",
         "Large scores do not overflow: the largest is subtracted before exp.",
-        lambda place: cases(place, decodes=(1, 2), chunks=(0, 1), dtype="float32", scale=None),
+        40,
         check_large,
-        examples=40,
-        vary=vary,
+        decodes=(1, 2),
+        chunks=(0, 1),
+        dtype="float32",
+        scale=None,
     ),
 ]
