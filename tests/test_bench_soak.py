@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli_runner import run
-from engine_fixtures import MIXES, SWAP
+from engine_fixtures import MIXES
 
 from minfer.bench import shaky
 from minfer.bench.soak import Soak, Tally
@@ -33,7 +33,7 @@ def cases() -> list[Case]:
 
 def soak(stage: Stage, cases: list[Case], steps: int) -> Tally:
     """A number of steps, and not of seconds, so that a busy machine does the same."""
-    room = {"num_host_blocks": 8} if stage.preemption == SWAP else {}
+    room = {"num_host_blocks": 8} if stage.preemption != CHUNKED.preemption else {}
     with LLM("dummy:tiny", stage=stage, **SIZES, **room) as llm:
         return Soak(llm, cases, seed=1).run(math.inf, steps)
 
