@@ -38,7 +38,7 @@ kernels() {
 
 profile() {
     minfer bench profile --shape qwen3-0.6b --batch 256 --context 700 --max-num-seqs 256 --max-model-len 4096 \
-        --trace "$folder/profile-qwen3-0.6b-256-$card.trace" --json "$folder/profile-qwen3-0.6b-256-$card.json"
+        --plot "$folder/profile-qwen3-0.6b-256-$card.svg" --json "$folder/profile-qwen3-0.6b-256-$card.json"
     minfer bench profile --shape tinyllama-1.1b --batch 64 --context 300 --json "$folder/profile-tinyllama-1.1b-64-$card.json"
     minfer bench profile --shape tinyllama-1.1b --batch 1 --context 500 --json "$folder/profile-tinyllama-1.1b-1-$card.json"
 }
