@@ -83,8 +83,8 @@ def plot_timeline(steps: dict, title: str, path: Path) -> None:
         axes.barh("device", end - start, left=start, color="0.35", height=0.6)
     axes.invert_yaxis()
     axes.set_xlabel("milliseconds")
-    axes.set_title(title, fontsize=9)
+    axes.set_title(title, fontsize=8, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(handles=[Patch(color=shade, label=verb) for verb, shade in SHADES.items()], ncols=4, fontsize=7, loc="upper right",
-                bbox_to_anchor=(1, 1.28), frameon=False)  # fmt: skip
+                bbox_to_anchor=(1, 1.3), frameon=False)  # fmt: skip
     figure.savefig(path, dpi=150)
