@@ -28,11 +28,11 @@ model: setup  ## get the default model (93 MB)
 test: model  ## run the tests that need no GPU
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not gpu"
 
-lint: setup  ## check the style, and that the README's tables are those of benchmarks/results
+lint: setup  ## check the style, and that the numbers of all pages are those that were measured
 	$(BIN)/ruff check .
 	$(BIN)/python scripts/tables.py --check
 
-tables: setup  ## write the README's tables from benchmarks/results
+tables: setup  ## write the numbers of README.md, docs and chapters from what was measured
 	$(BIN)/python scripts/tables.py
 
 drawings: setup  ## draw the chapters' drawings
