@@ -8,7 +8,7 @@ PYTHON3 ?= python3
 # The GPU targets also run where nothing can be installed, with a python3 that has PyTorch already.
 PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
-.PHONY: help setup demo model test lint tables drawings gpu-test gpu-bench clean
+.PHONY: help setup demo model test lint tables starters drawings notebooks pairs gpu-test gpu-bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "%-10s%s\n", $$1, $$2}'
@@ -36,7 +36,10 @@ tables: setup  ## write the numbers of README.md, docs and chapters from what wa
 	$(BIN)/python scripts/tables.py
 
 drawings: setup  ## draw the chapters' drawings
-	for each in chapters/*/drawing.py; do PYTHONPATH=. $(BIN)/python "$$each" || exit 1; done
+	for each in $(wildcard chapters/*/drawing.py); do PYTHONPATH=. $(BIN)/python "$$each" || exit 1; done
+
+starters: setup  ## write the chapters' part.py from the reference parts, and the list of chapters
+	PYTHONPATH=. $(BIN)/python scripts/starters.py
 
 gpu-test:  ## run the tests that need a GPU
 	PYTHONPATH=. $(PYTHON) -m pytest -m gpu

@@ -1,1 +1,4 @@
-"""The course: chapters, the student's commands, and what the chapters' drawings and notebooks are made with."""
+"""The course: chapters, starters, the checks of a reader's own parts, and points.
+
+Nothing here imports PyTorch before a part is checked, so that the commands answer at once.
+"""
