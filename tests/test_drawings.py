@@ -66,6 +66,7 @@ def every_kind() -> Drawing:
     canvas.arrow((7, 5.5), tops[1], "block 1", bend=0.2, dashed=True)
     canvas.interval(1, 4, 3.6, "3 tokens")
     canvas.timeline(1, 8, [("step 1", [(0, 4, "prefill", BLUE), (4, 1, "", INK)])], scale=2)
+    canvas.axes.plot([1, 4], [11, 11])  # what is cut at the edge gets an id of its own
     return canvas
 
 
@@ -95,6 +96,7 @@ def test_the_background_is_transparent():
     canvas = Drawing(4, 4, "One box")
     canvas.box(1, 1, 2, 2)
     assert set(re.findall(r"fill: ([^;\"]+)", canvas.svg())) == {"none"}
+    assert canvas.figure.get_facecolor()[3] == 0
 
 
 @given(x=st.integers(0, 20), y=st.integers(0, 8), width=st.integers(1, 9), height=st.integers(1, 3))
