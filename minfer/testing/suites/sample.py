@@ -193,6 +193,14 @@ def vary(case: Case, place: Place) -> dict[str, dict[Any, Case]]:
 
 PROPERTIES = [
     Property(
+        "largest",
+        "Where all rows have temperature 0, each takes its largest logit, of equal ones the first.",
+        lambda place: cases(place, [0], {}, ANY_SPREAD),
+        check_greedy,
+        60,
+        vary,
+    ),
+    Property(
         "greedy",
         "Temperature 0 takes the largest logit, of equal ones the first, whatever the other rows do.",
         lambda place: cases(place, [0, 1.0], {}, ANY_SPREAD),
