@@ -45,7 +45,7 @@ class PagedBlocks:
         parent = seq.parent
         if parent is None or seq.num_output or not parent.block_table or not parent.num_output or parent.num_preemptions:
             return 0
-        # ch03 task3: take the parent's prompt blocks; how many tokens need no computing?
+        # ch03 task3: take the prompt blocks of the parent; how many tokens need no computing?
         self._take(seq, parent.block_table[: self._blocks_for(seq.num_prompt)])
         return seq.num_prompt - 1
         # end of ch03 task3
@@ -69,7 +69,7 @@ class PagedBlocks:
         table.extend(self._pop() for _ in range(new))
         # end of ch03 task1
         if shared:
-            # ch03 task3: a copy takes the shared block's place
+            # ch03 task3: a copy takes the place of the shared block
             copy = self._pop()
             self.copies.append(Copy("copy", table[first], copy))
             self._release([table[first]])
