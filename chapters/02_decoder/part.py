@@ -1,4 +1,7 @@
-# Chapter 2, Our own forward pass. Edit this file: it is your add_rms_norm for the slot norm and write_kv for the slot write_kv and attention for the slot attention.
+# Chapter 2, Our own forward pass. Edit this file: it is your
+#   add_rms_norm for the slot norm
+#   write_kv for the slot write_kv
+#   attention for the slot attention
 #
 #   task1, 2 points: Add and normalise
 #   task2, 2 points: Turn, and put away
@@ -9,21 +12,15 @@
 #   minfer check ch02 -k task1     one task only
 #   minfer hint ch02 task1         a hint; --more for the next one
 #
-# A starter of minfer 0.1.0, text 4d3d6317.
+# A starter of minfer 0.1.0, text 1538e63c.
 
-"""Slot `norm`
-
-Slot `norm`, plain PyTorch: residual addition and RMSNorm (Zhang and Sennrich 2019, arXiv:1910.07467).
+"""Slot `norm`, plain PyTorch: residual addition and RMSNorm (Zhang and Sennrich 2019, arXiv:1910.07467).
 
 From: the embedding, or the o and down projections of `model.py`. To: the next projection, and the residual to the next norm.
-
-Slot `write_kv`
 
 Slot `write_kv`, plain PyTorch: q/k norm, rotary embedding (Su et al. 2021, arXiv:2104.09864) and the write into the cache.
 
 From: the fused q|k|v projection of `model.py`. To: K and V into the cache's pages, the rotated q to `attention`.
-
-Slot `attention`
 
 Slot `attention`, plain PyTorch: each new token attends over its own sequence's pages.
 
@@ -39,7 +36,6 @@ import torch
 import torch.nn.functional as F
 
 from minfer.attention.torch import find_rows, read
-from minfer.norm.torch import rms_norm
 from minfer.parts import KV
 from minfer.types import Batch
 
