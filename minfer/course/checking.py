@@ -13,7 +13,6 @@ from pathlib import Path
 import torch
 
 import minfer
-from minfer.course import library
 from minfer.course.chapter import Chapter, ChapterError
 from minfer.course.jobs import FAILED, PASSED, UNWRITTEN, Job, Outcome
 from minfer.errors import PartError
@@ -37,7 +36,7 @@ def interpret_if_needed(chapter: Chapter) -> bool:
     return os.environ.get(INTERPRET) == "1"
 
 
-def load(slot: str, name: str) -> Target:
+def load(chapter: Chapter, slot: str, name: str) -> Target:
     """The student's part in a slot.
 
     Raises:
@@ -45,7 +44,7 @@ def load(slot: str, name: str) -> Target:
     """
     target = find_target(slot, name)
     home, package = target.defined_in.resolve(), Path(minfer.__file__).parent.resolve()
-    if home.is_relative_to(package) and not home.is_relative_to(library.root().resolve()):
+    if home.is_relative_to(package) and not home.is_relative_to(chapter.folder.resolve()):
         raise PartError(f"{name} is minfer's own part, from {home}; write it in your file")
     return target
 
