@@ -14,14 +14,14 @@ MEAN = 80  # tokens of a sequence while it runs, on the ladder's workload
 MIB = 2**20
 
 
-def blocks_for(tokens: int) -> int:
+def _blocks_for(tokens: int) -> int:
     """So many blocks hold that many tokens."""
     return -(-tokens // PAGE)
 
 
 def empty_places() -> int:
     """How many places of its blocks of 16 does a sequence of 100 tokens leave empty?"""
-    return blocks_for(100) * PAGE - 100
+    return _blocks_for(100) * PAGE - 100
 
 
 def block_bytes() -> int:
@@ -36,12 +36,12 @@ def shared_blocks() -> int:
     copy, and needs one block more for its last 2 tokens.
     """
     full = 40 // PAGE
-    return full + 4 * (blocks_for(50) - full)
+    return full + 4 * (_blocks_for(50) - full)
 
 
 def unshared_blocks() -> int:
     """The same without sharing."""
-    return 4 * blocks_for(50)
+    return 4 * _blocks_for(50)
 
 
 def mean_empty() -> float:
@@ -71,4 +71,4 @@ def sequences_reserved() -> int:
 
 def sequences_paged() -> int:
     """How many sequences of 80 tokens does it hold in blocks of 16?"""
-    return POOL // PAGE // blocks_for(MEAN)
+    return POOL // PAGE // _blocks_for(MEAN)
