@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minfer.course.drawing import BLUE, ORANGE, PINK, Drawing
 
+STEPS = (("norm", 3), ("qkv\nproduct", 3.4), ("write_kv", 3.8), ("attention", 4), ("output\nproduct", 3.4), ("norm, MLP", 4.4))
 YOURS = ("norm", "write_kv", "attention")
 
 
@@ -13,7 +14,7 @@ def draw() -> Drawing:
     drawing.cells(1, 1.5, ["A5", "B0", "B1", "B2", "B3"], [BLUE, ORANGE, ORANGE, ORANGE, ORANGE], width=1.4)
     drawing.arrow((8.2, 2), (9.6, 2))
     left = 10.0
-    for text, width in (("norm", 3), ("qkv\nproduct", 3.4), ("write_kv", 3.8), ("attention", 4), ("output\nproduct", 3.4), ("norm, MLP", 4.4)):
+    for text, width in STEPS:
         drawing.box(left, 1.2, width, 1.8, text, PINK if text in YOURS else None)
         if text != "norm, MLP":
             drawing.arrow((left + width, 2.1), (left + width + 0.8, 2.1))

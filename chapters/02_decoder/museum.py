@@ -8,12 +8,31 @@ from __future__ import annotations
 import torch
 
 from minfer.attention.torch import find_rows, prefill, read
-from minfer.norm.torch import add_rms_norm
+from minfer.norm import torch as norm
 from minfer.parts import KV
 from minfer.types import Batch
-from minfer.write_kv.torch import write_kv
+from minfer.write_kv import torch as cache
 
-__all__ = ["add_rms_norm", "attention", "write_kv"]  # the other parts are minfer's, and right
+
+def add_rms_norm(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """minfer's own, and right."""
+    return norm.add_rms_norm(x, residual, weight, eps)
+
+
+def write_kv(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    kv: KV,
+    slots: torch.Tensor,
+    q_norm: torch.Tensor | None,
+    k_norm: torch.Tensor | None,
+    eps: float,
+) -> torch.Tensor:
+    """minfer's own, and right."""
+    return cache.write_kv(q, k, v, cos, sin, kv, slots, q_norm, k_norm, eps)
 
 
 def attention(q: torch.Tensor, kv: KV, batch: Batch, scale: float, window: int | None) -> torch.Tensor:
@@ -37,7 +56,7 @@ def decode(
     longest = max(1, int(context_lens.max()))
     positions = torch.arange(longest, device=q.device).expand(B, -1)
     rows = find_rows(positions, block_tables, kv[0])
-    keys, values = (read(cache, rows).view(B, Hkv, longest, D).float() for cache in kv)
+    keys, values = (read(stored, rows).view(B, Hkv, longest, D).float() for stored in kv)
     scores = q.reshape(B, Hkv, -1, D).float() @ keys.transpose(2, 3) * scale
     ago = context_lens.long()[:, None] - 1 - positions
     hidden = (ago < 0) | (ago >= (window or longest))

@@ -6,7 +6,7 @@ from minfer.course.drawing import BLUE, GREEN, ORANGE, PINK, Drawing
 
 
 def draw() -> Drawing:
-    drawing = Drawing(37, 18.6, "Two block tables point into one pool of blocks; two completions share all blocks of their prompt but the last")
+    drawing = Drawing(37, 18.6, "Two block tables point into one pool; two completions share all blocks of their prompt but the last")
     drawing.text(1, 0.7, "block tables", bold=True)
     drawing.cells(1, 1.5, ["A", "1", "2", "5"], [BLUE, None, None, None], width=1.5)
     drawing.cells(1, 8.0, ["B", "3", "4"], [ORANGE, None, None], width=1.5)
@@ -30,7 +30,7 @@ def draw() -> Drawing:
     drawing.arrow((middle + 0.3, 13.9), (right - 0.3, 13.9), bend=-0.5)
     drawing.text(27.4, 12.8, "a copy, made before the second", size=8)
     drawing.text(27.4, 13.6, "completion writes behind the prompt", size=8)
-    drawing.text(1, 17, "block 1 is full of prompt and stays shared; the block in which the prompt ends becomes each completion's own", size=8)
+    drawing.text(1, 17, "block 1 is full of prompt and stays shared; of the block in which the prompt ends each has its own", size=8)
     return drawing
 
 
