@@ -51,8 +51,8 @@ axes[0].invert_yaxis()
 #
 # ## One race
 #
-# Each token's distance is certain, its noise is luck. A blue dot is the distance at temperature 1, and the bar leads from there to where
-# the token arrives. The one furthest left wins.
+# Each token's distance is certain, its noise is luck. A blue dot is the distance at temperature 1, and the bar leads from there to
+# where the token arrives. The one furthest left wins.
 
 # %%
 SEED, POSITION = 4, 3  # the prompt has the positions 0, 1 and 2
@@ -92,8 +92,8 @@ axes[0].legend(frameon=False)
 # %% [markdown]
 # ## A text does not depend on its neighbours
 #
-# The same prompt and seed, alone and beside three others. In between, PyTorch's global generator is disturbed on purpose. The text begins
-# with the winner of the race above: the engine held the very same one.
+# The same prompt and seed, alone and beside three others. In between, PyTorch's global generator is disturbed on purpose. The text
+# begins with the winner of the race above: the engine held the very same one.
 
 # %%
 params = SamplingParams(temperature=1, seed=SEED, max_tokens=10)

@@ -53,8 +53,8 @@ axis.legend(frameon=False)
 # %% [markdown]
 # ## Rotation: only the distance counts
 #
-# One vector serves as query, at position 50, and as key, at every position. Left: the score against the key's position. Right: the query
-# moves on by 30. The curve moves along and keeps its shape: attention sees how far apart two tokens are, not where they stand.
+# One vector serves as query, at position 50, and as key, at every position. Left: the score against the key's position. Right: the
+# query moves on by 30. The curve moves along and keeps its shape: attention sees how far apart two tokens are, not where they stand.
 
 # %%
 rope = Rope(SMOL.rope, SMOL.head_dim, 256, "cpu")
