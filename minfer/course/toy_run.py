@@ -19,9 +19,15 @@ Arrival = tuple[int, int | list[int], int]  # (the first step that may compute i
 
 
 def plans_of(
-    scheduler: type, arrivals: Iterable[Arrival], *, rows: int = 4, budget: int = 512, blocks: type = PagedBlocks, num_blocks: int = 1000,
+    scheduler: type,
+    arrivals: Iterable[Arrival],
+    *,
+    rows: int = 4,
+    budget: int = 512,
+    blocks: type = PagedBlocks,
+    num_blocks: int = 1000,
     block_size: int = 16,
-) -> list[Plan]:  # fmt: skip
+) -> list[Plan]:
     """Run the requests to their end. Sequences are numbered from 0 in order of arrival; num_blocks leaves out the padding block.
 
     Raises:
