@@ -1,7 +1,7 @@
 """What continuous and chunked schedulers promise: nobody waits who could run, and no step leaves its budget unused.
 
-Played on the toy model, as the slot's suite is, with plain requests, paged blocks and first come, first served. Where nothing else
-is said there is room for all K/V, so that only rows and the budget decide.
+Played on the toy model, as the slot's suite is, with plain requests, paged blocks and first come, first served. Where nothing
+else is said there is room for all K/V, so that only rows and the budget decide.
 """
 
 from __future__ import annotations
@@ -19,13 +19,19 @@ AMPLE = 400  # blocks: more than the sequences of a case can fill
 
 
 def cases(
-    place: Place, most_tokens: int = 12, extra_blocks: tuple[int, int] = (AMPLE, AMPLE), steps: int = 4, policy: str = "fcfs"
+    place: Place,
+    most_tokens: int = 12,
+    extra_blocks: tuple[int, int] = (AMPLE, AMPLE),
+    steps: int = 4,
+    policy: str = "fcfs",
+    budget: tuple[int, int] = (1, 24),
 ) -> st.SearchStrategy[Case]:
     """Sizes, and events: requests of up to most_tokens tokens, and up to `steps` steps between them."""
     request = st.fixed_dictionaries(
         {
             "prompt": st.lists(st.integers(0, 2), min_size=1, max_size=LONGEST_PROMPT),
             "max_tokens": st.integers(1, most_tokens),
+            **({"priority": st.integers(-1, 1)} if policy == "priority" else {}),
         }
     )
     event = st.one_of(request, request, st.fixed_dictionaries({"steps": st.integers(1, steps)})) if steps else request
@@ -37,7 +43,7 @@ def cases(
             "block_size": st.integers(1, 5),
             "extra_blocks": st.integers(*extra_blocks),
             "rows": st.integers(1, 5),
-            "budget": st.integers(1, 24),
+            "budget": st.integers(*budget),
             "host_blocks": st.just(0),
             "ahead": st.just(0),
             "events": st.tuples(request, st.lists(event, max_size=12)).map(lambda drawn: [drawn[0], *drawn[1]]),
@@ -56,8 +62,8 @@ class Watched(Traffic):
         super().step()
 
     def in_state(self, status: Status) -> list[Sequence]:
-        """In the order in which they came."""
-        return [seq for seq in self.seqs if seq.status is status]
+        """The most urgent first, else in the order in which they came."""
+        return sorted((seq for seq in self.seqs if seq.status is status), key=lambda seq: (seq.request.priority, seq.seq_id))
 
     def check_plan(self, plan: Plan) -> None:
         super().check_plan(plan)
@@ -226,9 +232,9 @@ PROPERTIES = [
     Property(
         "full",
         "Decodes come first, and a step computes as many tokens as its budget allows and as there are.",
-        cases,
+        lambda place: cases(place, policy="priority", budget=(1, 6)),  # with first come, first served, whoever decodes is older anyway
         check_full,
-        200,
+        500,
         vary,
     ),
 ]
