@@ -113,6 +113,21 @@ class OneBlockLess(PrefixBlocks):
         return super()._find(seq)[: max(0, (seq.num_tokens - 1) // self.block_size - 1)]
 
 
+class TrustsTheHash(PrefixBlocks):
+    """A block whose hash is the same is taken for the same block."""
+
+    def _hit(self, key, parent, tokens):
+        return self._by_key.get(key)
+
+
+class TrustsTheParentsHash(PrefixBlocks):
+    """Its own tokens are compared, those before it only by their hash."""
+
+    def _hit(self, key, parent, tokens):
+        entry = self._by_key.get(key)
+        return entry if entry is not None and entry.tokens == tokens else None
+
+
 class LatestFirst(PrefixBlocks):
     """The block freed last is used first, as without a tree."""
 
@@ -143,6 +158,9 @@ WRONG = [
     (EntersNothing, "alive"),
     (OneBlockLess, "alive"),
     (ForgetsWhatIsFreed, "kept"),
+    (LatestFirst, "kept"),
+    (TrustsTheHash, "collisions"),
+    (TrustsTheParentsHash, "collisions"),
     (LatestFirst, "order"),
     (BeginningFirst, "order"),
 ]

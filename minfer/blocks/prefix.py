@@ -86,10 +86,13 @@ class PrefixBlocks(PagedBlocks):
         return entries
 
     def _hit(self, key: int, parent: Cached | None, tokens: tuple[int, ...]) -> Cached | None:
+        """The entry of that key, if it is this block: the key is a hash, and two blocks may have the same."""
+        # ch09 task1: look under the key, and make sure
         entry = self._by_key.get(key)
         if entry is not None and entry.parent is parent and entry.tokens == tokens:
             return entry
         return None
+        # end of ch09 task1
 
     def _tokens(self, seq: Sequence, i: int) -> tuple[int, ...]:
         return tuple(seq.token_ids[i * self.block_size : (i + 1) * self.block_size])
@@ -100,11 +103,11 @@ class PrefixBlocks(PagedBlocks):
         return block
 
     def _put_back(self, block: int) -> None:
-        """A block in the tree goes to the back: it is reused when all that were freed before it have been."""
+        """Nobody holds it any more: from now on it may be used again, in its turn."""
         super()._put_back(block)
         if block in self._by_block:
-            # ch09 task2: when should its memory be used again?
-            self._free.move_to_end(block)
+            # ch09 task2: it can still be found; when should its turn be?
+            self._free.move_to_end(block)  # to the back: when all that were freed before it have been used
             # end of ch09 task2
 
     def _forget(self, entry: Cached | None) -> None:
