@@ -36,9 +36,7 @@ class ShareOfBudget(BaseScheduler):
 
     def schedule(self):
         preemptions = self.num_preemptions
-        work = [
-            self._work(seq, seq.num_new) for seq in self.running[:] if self._ready(seq) and self._make_room(seq, seq.num_new)
-        ]
+        work = [self._work(seq, seq.num_new) for seq in self.running[:] if self._ready(seq) and self._make_room(seq, seq.num_new)]
         budget = self.config.max_num_batched_tokens - len(work)
         max_new = budget + self.first
         while (not self.calm or self.num_preemptions == preemptions) and (seq := self._admit(max_new)) is not None:
@@ -59,9 +57,7 @@ class NoBudget(BaseScheduler):
     """Lets in whoever has a row."""
 
     def schedule(self):
-        work = [
-            self._work(seq, seq.num_new) for seq in self.running[:] if self._ready(seq) and self._make_room(seq, seq.num_new)
-        ]
+        work = [self._work(seq, seq.num_new) for seq in self.running[:] if self._ready(seq) and self._make_room(seq, seq.num_new)]
         while (seq := self._admit(math.inf)) is not None:
             work.append(self._work(seq, seq.num_new))
         return self._plan(work)
