@@ -42,7 +42,7 @@ pairs: setup  ## write each notebook.ipynb from the script beside it
 	$(BIN)/python scripts/pairs.py
 
 notebooks: model  ## run all notebooks from top to bottom
-	OMP_NUM_THREADS=1 PYTHONPATH="$(CURDIR)" $(BIN)/python -m pytest -n 2 --nbmake --nbmake-timeout=60 --durations=0 \
+	OMP_NUM_THREADS=1 PYTHONPATH="$(CURDIR)" $(BIN)/python -m pytest -n 2 --nbmake --nbmake-timeout=180 --durations=0 \
 		$(wildcard chapters/*/notebook.ipynb notebooks/*.ipynb)
 
 starters: setup  ## write the chapters' part.py from the reference parts, and the list of chapters
