@@ -62,12 +62,6 @@ def check_sum(part: Any, case: Case) -> None:
     reference.assert_close(summed, expected, place=locate)
 
 
-def check_alone(part: Any, case: Case) -> None:
-    """Both results, where there is nothing to add."""
-    check_normalised(part, case)
-    check_sum(part, case)
-
-
 def check_zeros(part: Any, case: Case) -> None:
     x, residual, weight = build(case)
     x.zero_()
@@ -103,14 +97,6 @@ def vary(case: Case, place: Place) -> dict[str, dict[Any, Case]]:
 
 
 PROPERTIES = [
-    Property(
-        "no-residual",
-        "Without a residual: y = x / sqrt(mean(x²) + eps) * weight, and the second result is x.",
-        lambda place: cases(place, residual=False),
-        check_alone,
-        40,
-        vary,
-    ),
     Property("normalised", "y = r / sqrt(mean(r²) + eps) * weight, where r = x + residual.", cases, check_normalised, 80, vary),
     Property("sum", "The second result is r = x + residual, and x where there is no residual.", cases, check_sum, 40, vary),
     Property("zeros", "A row of zeros stays zero: eps is inside the root.", lambda place: cases(place, spread=1.0), check_zeros, 15),

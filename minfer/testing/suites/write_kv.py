@@ -83,13 +83,6 @@ def check_others(part: Any, case: Case) -> None:
         expect(found <= wanted, f"{name} in the slots {sorted(wanted)} only, as (block, offset)", f"{sorted(found - wanted)} as well")
 
 
-def check_all(part: Any, case: Case) -> None:
-    """The result, the slots of the tokens, and all others."""
-    check_rotated(part, case)
-    check_written(part, case)
-    check_others(part, case)
-
-
 def check_padding(part: Any, case: Case) -> None:
     """All tokens but the first are padding and write to slot 0, in any order."""
     (q, k, v, cos, sin, q_norm, k_norm), kv, slots = build(case)
@@ -116,14 +109,6 @@ def vary(case: Case, place: Place) -> dict[str, dict[Any, Case]]:
 
 
 PROPERTIES = [
-    Property(
-        "no-norms",
-        "In a model without q/k norms: q comes back rotated, each token's slot holds its k rotated and its v, no other is written.",
-        lambda place: cases(place, normed=False),
-        check_all,
-        40,
-        vary,
-    ),
     Property(
         "rotated",
         "The result is q, normalised per head if there is a q_norm, its first half rotated against its second by the token's angles.",
