@@ -97,7 +97,7 @@ def decode(
             mask = mask & (dim < D)[None, :]
         following = tl.load(table + tl.minimum(start + TILE + piece, last) // BLOCK)
         at = (spread(blocks, block_stride, PIECES, TILE, ALIGN) + (position % BLOCK) * token_stride)[:, None] + dim[None, :]
-        # ch06 task2: fold this tile's keys and values into best, total and values
+        # ch06 task2: fold the keys and values of this tile into best, total and values
         k = tl.load(k_cache + at, mask=mask, other=0.0)
         scores = tl.dot(queries, tl.trans(k), input_precision="ieee") * scale
         scores = tl.where(ok[None, :], scores, float("-inf"))
@@ -130,7 +130,7 @@ def merge(partial, lse, out, num_splits, D: tl.constexpr, DP: tl.constexpr, SP: 
     if OVERLAP:
         gdc_launch_dependents()
         gdc_wait()
-    # ch06 task3: weigh each split's values by its share of the whole sum; zeros for a row without context
+    # ch06 task3: weigh the values of each split by its share of the whole sum; zeros for a row without context
     logs = tl.load(lse + place * num_splits + split, mask=split < num_splits, other=float("-inf"))
     best = tl.max(logs, 0)
     weights = tl.exp2(logs - tl.where(best == float("-inf"), 0.0, best))  # all zero for a row without context
@@ -206,7 +206,7 @@ def attention(q: torch.Tensor, kv: KV, batch: Batch, scale: float, window: int |
     first = batch.num_decode
     if first:
         decode_attention(q, kv, batch, first, scale, window, out)
-    # ch06 task1: give each chunk's queries to `prefill`, with the pages and the context of its own sequence
+    # ch06 task1: give the queries of each chunk to prefill, with the pages and the context of its own sequence
     for row in range(batch.num_decode, batch.num_seqs):
         last = first + batch.query_lens[row]
         out[first:last] = prefill(q[first:last], kv, batch.block_tables[row], batch.contexts[row], scale, window)

@@ -63,7 +63,7 @@ def turn_and_write(
         first = tl.where(is_v[:, None], first, (first * scale).to(dtype).to(tl.float32) * w_first)
         second = tl.where(is_v[:, None], second, (second * scale).to(dtype).to(tl.float32) * w_second)
         # end of ch10 task3
-    # ch10 task2: turn the pairs of q and of k, then find where each head belongs: `out`, or the token's slot in K or V
+    # ch10 task2: turn the pairs of q and of k, and find where each head goes: to out, or into the slot of the token in K or V
     c = tl.load(cos + token * cos_row + dim, mask=dim < D // 2, other=0.0)[None, :]
     s = tl.load(sin + token * sin_row + dim, mask=dim < D // 2, other=0.0)[None, :]
     turned_first = tl.where(is_v[:, None], first, first * c - second * s)
