@@ -206,7 +206,7 @@ def attention(q: torch.Tensor, kv: KV, batch: Batch, scale: float, window: int |
     first = batch.num_decode
     if first:
         decode_attention(q, kv, batch, first, scale, window, out)
-    # ch06 task1: give the queries of each chunk to prefill, with the pages and the context of its own sequence
+    # ch06 task1: run prefill on each chunk, with the pages and the context of its own sequence
     for row in range(batch.num_decode, batch.num_seqs):
         last = first + batch.query_lens[row]
         out[first:last] = prefill(q[first:last], kv, batch.block_tables[row], batch.contexts[row], scale, window)

@@ -5,7 +5,7 @@ Layouts
     the sum r = x + residual is written over `residual` (over x where there is none)
 
 Grid: (T,), one program a row. The row stays in registers between the sum and the norm, so the kernel reads x and residual once
-and writes r and y once: 4 T H values, nothing else. The plain version passes over the row six times.
+and writes r and y once: 4 T H values, nothing else. The plain version takes nine kernels for it.
 
 From: the embedding, or the o and down projections of `model.py`. To: the next projection, and the residual to the next norm.
 """
