@@ -1,7 +1,7 @@
 """The bug museum of chapter 10: rotary embedding and cache write in one kernel, with one fault. Find it before you run it.
 
 The fault is of a kind that kernels have had: models whose numbers of heads are round never meet it. Models with q and k norms take the
-PyTorch part here, which keeps the kernel short. The second function is the reference's own.
+PyTorch part here, which keeps the kernel short.
 
 From and to: as `minfer/write_kv/triton.py`, whose place it takes.
 """
@@ -12,12 +12,9 @@ import torch
 import triton
 import triton.language as tl
 
-from minfer.activation.triton import silu_mul
 from minfer.parts import KV
 from minfer.write_kv.layout import strides
 from minfer.write_kv.torch import write_kv as with_norms
-
-__all__ = ["silu_mul", "write_kv"]
 
 needs = {"cuda", "triton"}
 

@@ -8,7 +8,7 @@
 #   minfer check ch10 -k task1     one task only
 #   minfer hint ch10 task1         a hint; --more for the next one
 #
-# A starter of minfer 0.1.0, text 6d4db58b.
+# A starter of minfer 0.1.0, text cca0cba9.
 
 """Slot `write_kv`
 
@@ -79,8 +79,8 @@ def turn_and_write(
     second = tl.load(at + D // 2, mask=mask, other=0.0).to(tl.float32)
 
     if NORM:
-        # ch10 task3: divide each head of q and of k by its root mean square, and multiply it by the weight; v stays
-        tl.static_assert(False, "ch10 task3: divide each head of q and of k by its root mean square, and multiply it by the ...")
+        # ch10 task3: normalise each head of q and of k, and multiply it by its weight; v stays as it is
+        tl.static_assert(False, "ch10 task3: normalise each head of q and of k, and multiply it by its weight; v stays as it is")
     # ch10 task2: turn the pairs of q and of k, and find where each head goes: to out, or into the slot of the token in K or V
     tl.static_assert(False, "ch10 task2: turn the pairs of q and of k, and find where each head goes: to out, or into the slot of ...")
     tl.store(to, turned_first.to(out.dtype.element_ty), mask=mask)

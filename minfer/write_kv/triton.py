@@ -54,7 +54,7 @@ def turn_and_write(
     second = tl.load(at + D // 2, mask=mask, other=0.0).to(tl.float32)
 
     if NORM:
-        # ch10 task3: divide each head of q and of k by its root mean square, and multiply it by the weight; v stays
+        # ch10 task3: normalise each head of q and of k, and multiply it by its weight; v stays as it is
         scale = tl.rsqrt((tl.sum(first * first, 1) + tl.sum(second * second, 1)) / D + eps)[:, None]
         weight_at = tl.where(is_q[:, None], q_norm + dim[None, :], k_norm + dim[None, :])
         w_first = tl.load(weight_at, mask=in_half & mask, other=0.0).to(tl.float32)
