@@ -50,8 +50,9 @@ class Launches(TorchDispatchMode):
 
 def write_kv_launches(normed: bool) -> int:
     """Kernels of the plain write_kv on bfloat16."""
-    case = {"heads": [9, 3], "tokens": 2, "head_dim": 64, "block_size": 4, "normed": normed, "layout": "contiguous", "dtype": "bfloat16"}
-    (q, k, v, cos, sin, q_norm, k_norm), kv, slots = build({**case, "seed": 0})
+    sizes = {"heads": [9, 3], "tokens": 2, "head_dim": 64, "block_size": 4}
+    case = {**sizes, "normed": normed, "layout": "contiguous", "dtype": "bfloat16", "seed": 0}
+    (q, k, v, cos, sin, q_norm, k_norm), kv, slots = build(case)
     with Launches() as launches:
         write_kv(q, k, v, cos, sin, kv, slots, q_norm, k_norm, 1e-5)
     return launches.count
