@@ -8,7 +8,7 @@ PYTHON3 ?= python3
 # The GPU targets also run where nothing can be installed, with a python3 that has PyTorch already.
 PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
-.PHONY: help setup demo model test lint tables gpu-test gpu-bench clean
+.PHONY: help setup demo model test lint tables starters gpu-test gpu-bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "%-10s%s\n", $$1, $$2}'
@@ -34,6 +34,9 @@ lint: setup  ## check the style, and that the README's tables are those of bench
 
 tables: setup  ## write the README's tables from benchmarks/results
 	$(BIN)/python scripts/tables.py
+
+starters: setup  ## write the chapters' part.py from the reference parts, and the list of chapters
+	PYTHONPATH=. $(BIN)/python scripts/starters.py
 
 gpu-test:  ## run the tests that need a GPU
 	PYTHONPATH=. $(PYTHON) -m pytest -m gpu
