@@ -8,7 +8,7 @@ PYTHON3 ?= python3
 # The GPU targets also run where nothing can be installed, with a python3 that has PyTorch already.
 PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
-.PHONY: help setup demo model test lint tables starters gpu-test gpu-bench clean
+.PHONY: help setup demo model test lint tables starters drawings notebooks pairs gpu-test gpu-bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "%-10s%s\n", $$1, $$2}'
@@ -28,12 +28,15 @@ model: setup  ## get the default model (93 MB)
 test: model  ## run the tests that need no GPU
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not gpu"
 
-lint: setup  ## check the style, and that the README's tables are those of benchmarks/results
+lint: setup  ## check the style, and that the numbers of all pages are those that were measured
 	$(BIN)/ruff check .
 	$(BIN)/python scripts/tables.py --check
 
-tables: setup  ## write the README's tables from benchmarks/results
+tables: setup  ## write the numbers of README.md, docs and chapters from what was measured
 	$(BIN)/python scripts/tables.py
+
+drawings: setup  ## draw the chapters' drawings
+	for each in $(wildcard chapters/*/drawing.py); do PYTHONPATH=. $(BIN)/python "$$each" || exit 1; done
 
 starters: setup  ## write the chapters' part.py from the reference parts, and the list of chapters
 	PYTHONPATH=. $(BIN)/python scripts/starters.py
