@@ -52,6 +52,7 @@ class ResidentInputs:
         places, blocks = self.rows.enter(plan, rows, np.array(seq_ids))
         B, T, S = len(rows), int(ends[-1]), len(sampled)
         self.message = self.fixed if self.fixed.num_tokens >= T else self._make_message(T)
+        # ch12 task1: fill the message's columns in: of B rows, S samples and the new blocks, and what is known of each of T tokens
         column = self.message.begin()
         column["rows"][:B] = rows
         column["context_lens"][:B] = contexts
@@ -71,6 +72,7 @@ class ResidentInputs:
         token["rope_len"] = np.maximum(position + 1, np.array([each.num_prompt for each in samplings])[owner])
         token["place"] = token["row"] * self.rows.width + position // self.block_size
         token["offset"] = position % self.block_size
+        # end of ch12 task1
         view, in_rows = self.message.view(B, T, S), rows[sampled]
         ways = self.rows.ways(in_rows, sampled, samplings, contexts, histories)
         return replace(
@@ -95,6 +97,7 @@ class ResidentInputs:
             self.message.send(len(batch.token_ids))
             scores = {name: value.to(self.device) for name in SCORES if (value := getattr(batch, name)) is not None}
             return replace(batch, **scores)
+        # ch12 task3: pad, send, and return views of the fixed message that are the same each time the step is replayed
         self.message.pad(batch, bucket)
         self.message.send(bucket.num_tokens)
         if self.recorded and bucket in self.padded:
@@ -105,11 +108,13 @@ class ResidentInputs:
         padded = replace(batch, **columns, sampling=replace(batch.sampling, positions=view.sampling.positions))
         self.padded[bucket] = with_host_padding(padded, bucket, self.recorded, self.max_len)
         return self.padded[bucket]
+        # end of ch12 task3
 
     # On the device
 
     def expand(self, batch: Batch) -> Batch:
         """Enters the new blocks, and looks up by row what the message leaves out."""
+        # ch12 task2: write the new blocks into the tables; then ids, positions, slots, tables and sampling, all by row
         rows, message = self.rows, self.message
         flat = rows.block_tables.view(-1)
         flat.index_copy_(0, message.at["new_places"], message.at["new_blocks"])
@@ -125,15 +130,20 @@ class ResidentInputs:
             block_tables=rows.block_tables.index_select(0, batch.rows),
             sampling=replace(batch.sampling, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seeds=seeds),
         )
+        # end of ch12 task2
 
     def feed_back(self, batch: Batch, next_ids: torch.Tensor) -> None:
         """Each sampled row's last token; those of padding go to row R."""
+        # ch12 task2: remember each sampled row's token
         self.rows.last_ids.index_copy_(0, batch.sampled_rows, next_ids)
+        # end of ch12 task2
 
 
 def _with_unknown(token_ids: tuple[list[int], ...], query_lens: np.ndarray) -> list[int]:
     """All ids in a row, UNKNOWN where a sequence's last one is missing."""
+    # ch12 task1: join the lists; where one is a token short of its count, UNKNOWN takes the place
     ids: list[int] = []
     for known, count in zip(token_ids, query_lens.tolist(), strict=True):
         ids += known if len(known) == count else [*known, UNKNOWN]
     return ids
+    # end of ch12 task1

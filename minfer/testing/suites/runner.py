@@ -49,6 +49,7 @@ def cases(
     step = {
         "decode": st.lists(st.integers(0, NUM_SEQS - 1), min_size=fewest, max_size=NUM_SEQS, unique=True),
         "chunk": st.one_of(st.none(), st.tuples(st.integers(0, NUM_SEQS - 1), st.integers(2, 6)).map(list)) if mixed else st.none(),
+        "silent": st.sampled_from([0, 0, 1, 2]) if mixed else st.just(0),  # of them, the first so many are not sampled
         "params": st.sampled_from(modes or ["greedy"]),
         "logprobs": st.sampled_from([None, None, None, 0, 2]) if modes else st.none(),
     }
@@ -110,16 +111,20 @@ class Bench:
         chunk = [step["chunk"]] if step["chunk"] else []
         asked = [(i, 1) for i in step["decode"] if not chunk or i != chunk[0][0]] + [(i, count) for i, count in chunk]
         asked = [(i, count) for i, count in asked if len(self.ids[i]) + count <= MAX_LEN]
-        works, tables, sampled = [], [], []
+        works, tables, sampled, at = [], [], [], []
         for i, count in asked:
             start = len(self.ids[i])
             self.ids[i] += self.draw_ids(count)
             works.append((self.ids[i][start:], start))
             tables.append(self.tables[i][: -(-len(self.ids[i]) // self.size)])
+            if len(works) <= step["silent"] and count == 1:
+                continue
+            at.append(len(works) - 1)
             sampled.append(row(PARAMS[step["params"]], i, len(self.ids[i]), self.ids[i][:], start))
         if not works:
             return None
         batch = make_batch(works, tables, self.size)
+        batch = replace(batch, sample_at=batch.sample_at[at])
         sampling = sampling_tensors(sampled, CONFIG.vocab_size, "cpu")
         return replace(batch, sampling=sampling, num_logprobs=-1 if step["logprobs"] is None else step["logprobs"])
 
@@ -193,7 +198,7 @@ PROPERTIES = [
         check,
         80,
     ),
-    Property("mixed", "So too where chunks come between, or in the same batch.", cases, check, 60),
+    Property("mixed", "So too where chunks come between or in the same batch, or where a row is not sampled.", cases, check, 60),
     Property(
         "sampling",
         "Greedy, random, filtered, biased and penalised steps in turn, with log-probabilities or without.",
