@@ -38,6 +38,13 @@ tables: setup  ## write the numbers of README.md, docs and chapters from what wa
 drawings: setup  ## draw the chapters' drawings
 	for each in $(wildcard chapters/*/drawing.py); do PYTHONPATH=. $(BIN)/python "$$each" || exit 1; done
 
+pairs: setup  ## write each notebook.ipynb from the script beside it
+	$(BIN)/python scripts/pairs.py
+
+notebooks: model  ## run all notebooks from top to bottom
+	OMP_NUM_THREADS=1 PYTHONPATH="$(CURDIR)" $(BIN)/python -m pytest -n 2 --nbmake --nbmake-timeout=60 --durations=0 \
+		$(wildcard chapters/*/notebook.ipynb notebooks/*.ipynb)
+
 starters: setup  ## write the chapters' part.py from the reference parts, and the list of chapters
 	PYTHONPATH=. $(BIN)/python scripts/starters.py
 

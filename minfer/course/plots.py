@@ -71,7 +71,7 @@ def tokens_per_step(axes: Axes, steps: Sequence[Step], *, budget: int | None = N
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("step")
     axes.set_ylabel("tokens computed")
-    axes.legend(frameon=False)
+    axes.legend(ncols=2, frameon=False, loc="lower right", bbox_to_anchor=(1, 1))
 
 
 def page_map(axes: Axes, step: Step, num_blocks: int, block_size: int, *, columns: int = 16) -> None:
