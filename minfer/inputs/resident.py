@@ -90,19 +90,21 @@ class ResidentInputs:
     def send(self, batch: Batch | None, bucket: Bucket | None = None) -> Batch:
         """One copy, whatever the step. What is padded lies behind the batch in the message's columns."""
         if batch is None:
-            batch, self.message = NO_BATCH, self.fixed
-            column = self.message.begin()
-            column["new_places"][:], column["new_blocks"][:] = self.message.nowhere, 0
-        if bucket is None:
+            self.fixed.send_blank(bucket)
+            batch = NO_BATCH
+        elif bucket is None:
             self.message.send(len(batch.token_ids))
             scores = {name: value.to(self.device) for name in SCORES if (value := getattr(batch, name)) is not None}
             return replace(batch, **scores)
-        # ch12 task3: pad, send, and return views of the fixed message that are the same each time the step is replayed
-        self.message.pad(batch, bucket)
-        self.message.send(bucket.num_tokens)
+        else:
+            # ch12 task3: padding behind the batch, up to the bucket; then send as many tokens as the bucket has
+            self.message.pad(batch, bucket)
+            self.message.send(bucket.num_tokens)
+            # end of ch12 task3
+        # ch12 task3: a batch of views of the fixed message; in a recorded step the same batch every time
         if self.recorded and bucket in self.padded:
             return self.padded[bucket]
-        view = self.message.view(bucket.rows, bucket.num_tokens, bucket.rows)
+        view = self.fixed.view(bucket.rows, bucket.num_tokens, bucket.rows)
         names = ("token_ids", "query_start", "context_lens", "sample_at", "rows", "sampled_rows")
         columns = {name: getattr(view, name) for name in names}
         padded = replace(batch, **columns, sampling=replace(batch.sampling, positions=view.sampling.positions))

@@ -74,7 +74,9 @@ def check_padded(part: Any, case: Case) -> None:
         plan = planner.plan(step, asked)
         B, T, S = len(plan.work), sum(work.num_new for work in plan.work), sum(work.samples for work in plan.work)
         bucket = Bucket(NUM_ROWS) if T == B == S else Bucket(NUM_ROWS, T + step % 3)
-        sent = inputs.send(inputs.build(plan), bucket)
+        built = inputs.build(plan)
+        record(inputs, bucket)
+        sent = inputs.send(built, bucket)
         for column, what in ((sent.token_ids, "token_ids"), (sent.query_start, "query_start")):
             size = bucket.num_tokens if what == "token_ids" else bucket.rows + 1
             expect(len(column) == size, f"batch.{what} filled up to {size} in step {step}", len(column))
@@ -86,6 +88,13 @@ def check_padded(part: Any, case: Case) -> None:
         ids = batch.token_ids[T:].tolist()
         expect(all(0 <= token < VOCAB for token in ids), f"padding tokens that the model has, in step {step}", ids)
         sample(inputs, planner, plan, batch)
+
+
+def record(inputs: Any, bucket: Bucket) -> None:
+    """What a runner does that meets a bucket for the first time: the step on nothing but padding."""
+    batch = inputs.expand(inputs.send(None, bucket))
+    expect(not batch.slots.any(), "nothing but padding in a batch without sequences", batch.slots.tolist())
+    inputs.feed_back(batch, torch.zeros(bucket.rows, dtype=torch.int64))
 
 
 def unpadded(batch: Batch, B: int, T: int, S: int, plan: Plan) -> Batch:
@@ -194,7 +203,13 @@ def check_sampling(batch: Batch, plan: Plan, step: int, names: tuple[str, ...] =
 PROPERTIES = [
     Property("host", "What `build` gives says how many there are of everything, and how they are sampled.", cases, check_host, 100),
     Property("batch", "Every field of the batch is what minfer.types.Batch says, step after step.", cases, check, 200),
-    Property("padded", "So too where padding fills it up, and padding touches nobody's K/V.", cases, check_padded, 150),
+    Property(
+        "padded",
+        "So too where padding fills it up, and a step is recorded on padding first; padding touches nobody's K/V.",
+        cases,
+        check_padded,
+        150,
+    ),
     Property(
         "ahead", "Tokens that the host does not know yet are those that were fed back, or an error says so.", cases, check_ahead, 150
     ),
