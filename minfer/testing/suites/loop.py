@@ -81,6 +81,14 @@ class LoopTraffic(Traffic):
         self.committed += 1
         return self.commit(plan, sampled)
 
+    def play(self) -> None:
+        """As any traffic; in the end nothing is left in flight."""
+        super().play()
+        for moved in self.iterator or ():
+            self.check_moved(moved)
+        left = [each.plan.step for each in self.executor.launched if each.result is None]
+        expect(not left, "no step left in flight by a loop that has ended", f"steps {left}, which nobody waits for")
+
     def step(self) -> None:
         if self.iterator is None:
             self.iterator = iter(self.part(self.scheduler, self.executor))
