@@ -56,10 +56,14 @@ class LoopTraffic(Traffic):
         self.commit, self.scheduler.commit = self.scheduler.commit, self.watch_commit
         self.schedule, self.scheduler.schedule = self.scheduler.schedule, self.watch_schedule
         self.asked_after = -1  # the last step that was launched when the scheduler was asked last
+        self.in_vain = 0  # times in a row that it had no plan
 
     def watch_schedule(self) -> Plan | None:
         self.asked_after = len(self.executor.launched) - 1
-        return self.schedule()
+        plan = self.schedule()
+        self.in_vain = 0 if plan is not None else self.in_vain + 1
+        expect(self.in_vain < SPINS, "the step in flight committed where the scheduler has no plan", f"it asked again {SPINS} times")
+        return plan
 
     def on_wait(self, plan: Plan) -> None:
         """A loop that runs ahead has planned and launched the next step by now."""
