@@ -8,7 +8,7 @@ PYTHON3 ?= python3
 # The GPU targets also run where nothing can be installed, with a python3 that has PyTorch already.
 PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
-.PHONY: help setup demo model test lint tables starters drawings notebooks pairs gpu-test gpu-bench clean
+.PHONY: help setup demo model test lint tables starters measured drawings notebooks pairs gpu-test gpu-bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "%-10s%s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ lint: setup  ## check the style, and that the numbers of all pages are those tha
 tables: setup  ## write the numbers of README.md, docs and chapters from what was measured
 	$(BIN)/python scripts/tables.py
 
+measured: setup  ## measure again what the chapters measure by themselves, on this machine
+	for each in $(wildcard chapters/*/measure.py); do PYTHONPATH=. $(BIN)/python "$$each" || exit 1; done
+
 drawings: setup  ## draw the chapters' drawings
 	for each in $(wildcard chapters/*/drawing.py); do PYTHONPATH=. $(BIN)/python "$$each" || exit 1; done
 
@@ -42,7 +45,7 @@ pairs: setup  ## write each notebook.ipynb from the script beside it
 	$(BIN)/python scripts/pairs.py
 
 notebooks: model  ## run all notebooks from top to bottom
-	OMP_NUM_THREADS=1 PYTHONPATH="$(CURDIR)" $(BIN)/python -m pytest -n 2 --nbmake --nbmake-timeout=60 --durations=0 \
+	OMP_NUM_THREADS=1 PYTHONPATH="$(CURDIR)" $(BIN)/python -m pytest -n 2 --nbmake --nbmake-timeout=180 --durations=0 \
 		$(wildcard chapters/*/notebook.ipynb notebooks/*.ipynb)
 
 starters: setup  ## write the chapters' part.py from the reference parts, and the list of chapters

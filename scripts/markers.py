@@ -75,8 +75,8 @@ def _table(spec: str, page: Path, root: Path) -> str:
     chosen = {}
     for option in options:
         key, equals, value = option.partition("=")
-        if key not in ("stages", "columns") or not equals:
-            raise ValueError(f"{option!r} is not an option of a table; use stages=a,b or columns=a,b")
+        if key not in ("columns", "stages", "slots") or not equals:
+            raise ValueError(f"{option!r} is not an option of a table; use columns=a,b or stages=a,b or slots=a,b")
         chosen[key] = value.split(",")
     name, colon, path = name.partition(":")
     report = load(name, page, root)

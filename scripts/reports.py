@@ -18,16 +18,18 @@ class Table:
     caption: str = ""
     left: tuple[str, ...] = ()  # keys of the columns that are text
 
-    def pick(self, columns: Sequence[str] = (), stages: Sequence[str] = ()) -> Table:
-        """Only those columns and those stages, in that order.
+    def pick(self, columns: Sequence[str] = (), stages: Sequence[str] = (), slots: Sequence[str] = ()) -> Table:
+        """Only those columns, and the rows of those stages or slots, in that order.
 
         Raises:
-            ValueError: there is no such column or stage; the message lists what there is.
+            ValueError: there is no such column, stage or slot; the message lists what there is.
         """
         rows = self.rows
-        if stages:
-            by_stage = {row.get("stage", "").strip("`").partition("`")[0]: row for row in rows}
-            rows = [by_stage[_known("stage", stage, by_stage)] for stage in stages]
+        for key, wanted in (("stage", stages), ("slot", slots)):
+            if wanted:
+                names = [row.get(key, "").strip("`").partition("`")[0] for row in rows]
+                kept = [_known(key, name, dict.fromkeys(names)) for name in wanted]
+                rows = [row for name in kept for row, has in zip(rows, names, strict=True) if has == name]
         heads = {_known("column", key, self.heads): self.heads[key] for key in columns} if columns else self.heads
         return Table(heads, rows, self.caption, self.left)
 
@@ -120,8 +122,26 @@ def decode_steps(report: dict) -> Table:
     return Table(heads, rows, f"{report['model']}, {report['dtype']}, context {report['context']}; {machine(report)}.")
 
 
+def kernels(report: dict) -> Table:
+    heads = {"slot": "slot", "shape": "shape", "us": "µs", "gb": "GB/s", "share": "of the copy's bandwidth"}
+    heads |= {"eager": "PyTorch eager, µs", "times": "times as long"}
+    rows = []
+    for case in report["results"]:
+        ours, eager = ({each["name"]: each for each in case["contenders"]}.get(name, {}) for name in ("minfer", "PyTorch eager"))
+        row = {"slot": f"`{case['slot'].partition(',')[0]}`{case['slot'].partition(',')[2]}", "shape": case["shape"]}
+        row |= {"us": _or_nothing(ours.get("median_us"), ".1f"), "gb": _or_nothing(ours.get("gb_per_s"), ".0f")}
+        row |= {"share": _or_nothing(ours.get("share_of_copy"), ".0%"), "eager": _or_nothing(eager.get("median_us"), ".1f")}
+        rows.append(row | {"times": _or_nothing(eager.get("times_as_long_as_minfer"), ".1f")})
+    return Table(heads, rows, f"A copy reaches {report['copy_gb_per_s']:.0f} GB/s; {machine(report)}.", ("slot", "shape"))
+
+
+def _or_nothing(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
 WRITERS: dict[str, Callable[[dict], Table]] = {
     "ladder": ladder, "throughput": throughput, "workload": workload, "latency": latency, "decode-steps": decode_steps,
+    "kernels": kernels,
 }  # fmt: skip
 
 

@@ -45,6 +45,8 @@ def test_every_token_is_in_the_recording(stage, arrivals):
     first = min(seq_id for step in steps for seq_id in step.running)
     by_arrival = sorted(arrivals, key=lambda arrival: arrival[0])
     assert [step.plan.step - steps[0].plan.step for step in steps] == list(range(len(steps)))
+    assert [step.ended for step in steps] == sorted(step.ended for step in steps)
+    assert all(set(step.sampled) <= {work.seq_id for work in step.work if work.samples} for step in steps)
     again = 0
     for i, (_, prompt, max_tokens) in enumerate(by_arrival):
         at, tokens = None, 0
@@ -80,7 +82,8 @@ def test_blocks_are_free_or_in_a_table(arrivals):
 def test_a_step_knows_who_waits_and_how_long_it_took():
     """Four at once where three rows are: the last waits until another has ended."""
     steps = play(engine("continuous"), [(0, [5, 6], 3)] * 3 + [(0, [5], 1)])
-    last = max(steps[0].waiting)
+    last = max(steps[-1].running)
+    assert steps[0].waiting == (last,)
     assert steps[0].num_new == 6
     assert [last in step.waiting for step in steps] == [True, True, True, False]
     assert len(steps[2].finished) == 3

@@ -48,9 +48,10 @@ def contrast(one: str, other: str) -> float:
 
 
 def in_step(one: str, other: str) -> bool:
-    """The same elements and texts; numbers within a point, since releases of matplotlib place things a little differently."""
-    one, other = (re.sub(r'(id|href|clip-path)="[^"]*"', "", text) for text in (one, other))
-    if NUMBER.sub("#", one) != NUMBER.sub("#", other):
+    """The same elements, texts and colours; places within a point, since releases of matplotlib differ a little there."""
+    said = [(texts_of(svg), re.findall(r"#[0-9a-f]{6}\b", svg)) for svg in (one, other)]
+    one, other = (re.sub(r'(id|href|clip-path)="[^"]*"', "", svg) for svg in (one, other))
+    if said[0] != said[1] or NUMBER.sub("#", one) != NUMBER.sub("#", other):
         return False
     pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)
     return all(abs(float(a) - float(b)) <= 1 for a, b in pairs)
@@ -66,6 +67,7 @@ def every_kind() -> Drawing:
     canvas.arrow((7, 5.5), tops[1], "block 1", bend=0.2, dashed=True)
     canvas.interval(1, 4, 3.6, "3 tokens")
     canvas.timeline(1, 8, [("step 1", [(0, 4, "prefill", BLUE), (4, 1, "", INK)])], scale=2)
+    canvas.axes.plot([1, 4], [11, 11])  # what is cut at the edge gets an id of its own
     return canvas
 
 
@@ -95,6 +97,7 @@ def test_the_background_is_transparent():
     canvas = Drawing(4, 4, "One box")
     canvas.box(1, 1, 2, 2)
     assert set(re.findall(r"fill: ([^;\"]+)", canvas.svg())) == {"none"}
+    assert canvas.figure.get_facecolor()[3] == 0
 
 
 @given(x=st.integers(0, 20), y=st.integers(0, 8), width=st.integers(1, 9), height=st.integers(1, 3))
@@ -144,7 +147,7 @@ def test_the_committed_drawings_are_in_step(script):
 
 
 def test_a_drawing_that_has_changed_is_noticed():
-    """A text, a place, or one thing more; but not half a point, nor another id."""
+    """A text, a place, a colour, or one thing more; but not half a point, nor another id."""
     old, moved, more, other_text = (every_kind() for _ in range(4))
     moved.box(1, 1, 1, 1)
     more.box(1, 1.1, 1, 1)
@@ -155,3 +158,5 @@ def test_a_drawing_that_has_changed_is_noticed():
     assert not in_step(moved.svg(), more.svg())
     assert not in_step(svg, other_text.svg())
     assert not in_step(svg, svg.replace("reserved", "preserved"))
+    assert not in_step(svg, svg.replace(">step 1<", ">step 2<"))
+    assert not in_step(svg, svg.replace("#0072b2", "#0073b2"))

@@ -57,7 +57,7 @@ def filled(text: str, root: Path) -> str:
     ("spec", "expected"),
     [
         ("ladder-cpu:stages[name=paged].tokens_per_s .1f", "20.0"),
-        ("ladder-cpu:stages.[name=paged].tokens_per_s .1f", "20.0"),
+        ("ladder-cpu:stages.[name=decoder].tokens_per_s .1f", "8.0"),
         ("ladder-cpu:stages[-1].name s", "paged"),
         ("ladder-cpu:stages[name=paged].tokens_per_s / ladder-cpu:stages[name=hf].tokens_per_s .2f", "2.00"),
         ("ladder-cpu:stages[0].ttft_ms / 1000 .4f", "0.0104"),
@@ -81,6 +81,23 @@ def test_a_table_has_the_rows_and_columns_that_were_asked_for(root):
         "",
     ]
     assert text.splitlines()[-2] == "m, float32; A CPU, 2 threads; torch 2.13, transformers 5.24; commit 01234567."
+
+
+def test_kernels_of_some_slots(root):
+    """All cases of a slot stay together, and what was not measured is left out."""
+    contenders = [{"name": "minfer", "median_us": 2.0, "gb_per_s": 40.0, "share_of_copy": 0.5}]
+    eager = {"name": "PyTorch eager", "median_us": 6.0, "times_as_long_as_minfer": 3.0}
+    cases = [("norm", "a", []), ("attention, decode", "b", [eager]), ("norm", "c", [eager]), ("attention, prefill", "d", [])]
+    results = [{"slot": slot, "shape": shape, "contenders": contenders + others} for slot, shape, others in cases]
+    table = reports.kernels({**HEADER, "copy_gb_per_s": 80.0, "results": results})
+    assert [row["shape"] for row in table.rows] == ["a", "b", "c", "d"]
+    lines = table.pick(["slot", "shape", "share", "times"], slots=["attention", "norm"]).markdown().splitlines()[2:6]
+    assert lines == [
+        "| `attention` decode | b | 50% | 3.0 |",
+        "| `attention` prefill | d | 50% |  |",
+        "| `norm` | a | 50% |  |",
+        "| `norm` | c | 50% | 3.0 |",
+    ]
 
 
 def test_a_chapter_makes_tables_of_what_it_measured(root):
@@ -199,7 +216,7 @@ def test_measurements_by_hand_are_found(line):
 @pytest.mark.parametrize(
     "line",
     [
-        "4 pages of 16 tokens", "2 × 30 × 3 × 64 bytes", "`3 ms`", "$3\\,ms$", "They report 24× ([paper](https://arxiv.org/abs/1)).",
+        "4 pages of 16 tokens", "2 × 30 × 3 × 64 bytes", "`3 ms`", "$3\\,ms$", "They report 24 % ([paper](https://arxiv.org/abs/1)).",
         "Say a step takes 10 ms. <!-- given -->", "It is <!--n answers:seven d-->7<!--/n--> ms.", "float32", "ch04 task2", "step 3",
         "```\n3 ms\n```", "<!-- table ladder-cpu -->\n| 3 ms |\n<!-- end -->", "the 3 msgs", "v2.1 GB", "SmolLM2-135M",
     ],
