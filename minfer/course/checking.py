@@ -55,7 +55,7 @@ def find_property(job: Job, place: Place) -> Property:
     Raises:
         ChapterError: the suite has none of that name, or its cases no such field.
     """
-    suite, name = suite_of(job.slot), job.prop.partition(".")[2]
+    suite, name = suite_of(job.slot, promised=True), job.prop.partition(".")[2]
     prop = next((prop for prop in suite if prop.name == name), None)
     if prop is None:
         raise ChapterError(f"{job.prop}: the suite of {job.slot} has no such property; it has {', '.join(each.name for each in suite)}")
