@@ -20,7 +20,7 @@ from minfer.course.starter import generate, references
 PACKAGE = Path(minfer.__file__).parent
 LEFT_OUT = ("bench", "chapters", "cli", "course", "serve", "testing", "trace", "__pycache__")
 NEEDED = ("course/__init__.py", "course/classroom", "testing/__init__.py", "testing/properties.py", "testing/batches.py",
-          "testing/decoding.py", "testing/tiny.py")  # fmt: skip
+          "testing/decoding.py", "testing/stubs.py", "testing/tiny.py")  # fmt: skip
 WORKERS = ("__init__", "worker", "serving", "outside", "mirrors", "wire", "frames", "jail", "guard", "runner_bench")
 
 

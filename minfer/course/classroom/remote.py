@@ -38,15 +38,15 @@ class Remote:
         self.not_written = False  # whether it ever raised NotImplementedError
         self.raised: list[BaseException] = []  # by objects that it was given
 
-    def ask(self, do: str, *args: Any, asked: Callable[[str, list], Any] | None = None) -> Any:
-        """The answer's value.
+    def ask(self, do: str, *args: Any, asked: Callable[[str, list], Any] | None = None, seconds: float | None = None) -> Any:
+        """The answer's value. seconds: the time limit, where it is not that of a call.
 
         Raises:
             NotImplementedError, PartError: as the part did.
             PartRaised: it raised anything else.
             Gone: the process has ended.
         """
-        answer = self.process.request(do, *args, asked=self.guarded(asked))
+        answer = self.process.request(do, *args, asked=self.guarded(asked), seconds=seconds)
         self.take(answer)
         error = answer.get("error")
         if error is None:
@@ -54,9 +54,9 @@ class Remote:
         if "outside" in error and 0 <= error["outside"] < len(self.raised):
             raise self.raised[error["outside"]]
         text = str(error.get("text"))
-        if "NotImplementedError" in error.get("kinds", ()):
+        if error.get("unwritten"):
             self.not_written = True
-            raise NotImplementedError(text)
+            raise NotImplementedError(str(error["unwritten"])[:300])
         if "PartError" in error["kinds"]:
             raise PartError(text)
         raise PartRaised(f"{error['kinds'][0]}: {text}" + (f" ({error['where']})" if error.get("where") else ""))
@@ -104,9 +104,9 @@ class RemoteClass(Remote):
         made.make(*args)
         return made
 
-    def ask(self, do: str, *args: Any, asked: Callable[[str, list], Any] | None = None) -> Any:
+    def ask(self, do: str, *args: Any, asked: Callable[[str, list], Any] | None = None, seconds: float | None = None) -> Any:
         try:
-            return super().ask(do, *args, asked=asked)
+            return super().ask(do, *args, asked=asked, seconds=seconds)
         finally:
             if self.not_written and hasattr(self, "report"):
                 self.report.not_written = True
@@ -198,7 +198,8 @@ class RemoteScheduler(RemoteClass):
         if any(work.seq_id not in known for work in plan.work):
             raise Differs(f"works of sequences that were added, {sorted(known)}", [work.seq_id for work in plan.work])
         self.rows.update({work.row: known[work.seq_id] for work in plan.work})
-        plan = Plan(plan.step, [work._replace(sampling=known[work.seq_id].sampling) for work in plan.work], plan.freed_rows, plan.copies)
+        works = [work._replace(sampling=known[work.seq_id].sampling) for work in plan.work]
+        plan = Plan(plan.step, works, plan.freed_rows, plan.copies)
         self.plans[id(plan)] = number, plan
         self.num_steps += 1
         return plan

@@ -7,18 +7,26 @@ From: `worker.py`, with the submission's file. To: `remote.py` in the grader.
 
 from __future__ import annotations
 
+import sys
 import traceback
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
 
+from minfer.config import make_config
 from minfer.course.classroom.frames import Closed, Pipe
 from minfer.course.classroom.mirrors import Mirrors
 from minfer.course.classroom.outside import Outside, OutsideBlocks, OutsideExecutor, OutsideScheduler, blocks_state
 from minfer.course.classroom.wire import Other, pack_reply, storage_bytes, unpack_request
+from minfer.engine import Engine
 from minfer.resolve import resolve
+from minfer.stages import Stage
+from minfer.testing.stubs import unwritten
+
+ENGINE_PARTS = "minfer_submitted_parts"  # where the engine finds the parts
 
 
 class Server:
@@ -75,7 +83,8 @@ class Server:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == self.file]
         where = f"line {frames[-1].lineno}: {frames[-1].line}" if frames else ""
         kinds = [kind.__name__ for kind in type(error).__mro__]
-        return {"kinds": kinds, "text": str(error).strip().partition("\n")[0][:300], "where": where[:200]}
+        text = str(error).strip().partition("\n")[0][:300]
+        return {"kinds": kinds, "text": text, "where": where[:200], "unwritten": unwritten(error)}
 
     # What the grader asks
 
@@ -144,11 +153,19 @@ class Server:
     def do_run(self, batch: Any, hidden: torch.Tensor, kv: list) -> list:
         return self.made.run(batch, hidden, kv)
 
-    def do_engine(self, model: str, stage: str, names: dict[str, str], options: dict, prompts: list, params: Any) -> list:
-        """Token ids of each prompt, from a whole engine with the parts swapped in."""
-        from minfer import LLM
-        from minfer.stages import find_stage
-
-        mix = find_stage(stage).with_parts(**{slot: f"{self.file}:{name}" for slot, name in names.items()})
-        with LLM(model, stage=mix, **options) as llm:
-            return [list(output.outputs[0].token_ids) for output in llm.generate(prompts, params)]
+    def do_engine(self, stage: Stage, names: dict[str, str], sizes: dict[str, Any], asks: list) -> list:
+        """The tokens of each request (prompt, params), from a whole engine with the parts in it."""
+        module = ModuleType(ENGINE_PARTS)
+        module.__spec__ = ModuleSpec(ENGINE_PARTS, None, origin=ENGINE_PARTS)
+        for slot in names:
+            setattr(module, slot, self.parts[slot])
+        sys.modules[ENGINE_PARTS] = module
+        mix = stage.with_parts(**{slot: f"{ENGINE_PARTS}:{slot}" for slot in names})
+        engine = Engine(make_config(Path("dummy:tiny"), dtype="float32", device="cpu", seed=0, **sizes), mix)
+        for i, (prompt, params) in enumerate(asks):
+            engine.add_request(str(i), prompt, params, stream=False)
+        done: dict[str, list[int]] = {}
+        while engine.has_unfinished():
+            done |= {output.request_id: list(output.outputs[0].token_ids) for output in engine.step()}
+        engine.close()
+        return [done[str(i)] for i in range(len(asks))]
