@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from minfer.cli import bench, chat, check, console, demo, doctor, generate, kernels, ladder, profile, pull, soak, stages
+from minfer.cli import bench, chat, check, console, course, demo, doctor, generate, kernels, ladder, profile, pull, soak, stages
 
 EPILOG = (
     "Exit codes: 0 it went well; 1 it could not be done, and the reason is on stderr; 2 the command line is wrong; "
@@ -76,5 +76,5 @@ for function in (bench.throughput, bench.latency, profile.profile, soak.soak, ke
 for function in (generate.generate, chat.chat, stages.stages, ladder.ladder):
     app.command(epilog=EPILOG)(function)
 app.add_typer(bench_app, name="bench", epilog=EPILOG)
-for function in (check.check, pull.pull, doctor.doctor, demo.demo):
+for function in (check.check, course.start, course.status, course.hint, course.diff, pull.pull, doctor.doctor, demo.demo):
     app.command(epilog=EPILOG)(function)

@@ -1,4 +1,5 @@
 """`minfer check SLOT`: the slot's suite of properties on any part, and for what fails the simplest case and how to run it again.
+`minfer check ch04` checks what a student has written for a chapter, in `check_chapter.py`.
 
 From: the command line. To: `minfer/testing`, which draws the cases; its results to stdout, and whole into a report.
 """
@@ -27,21 +28,36 @@ Report = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Wri
 
 def check(
     context: typer.Context,
-    slot: Annotated[str, typer.Argument(metavar="SLOT", help="attention, norm, scheduler, ... as in `minfer stages`.")],
+    slot: Annotated[str, typer.Argument(metavar="WHAT", help="A slot: attention, norm, scheduler, ...; or a chapter: ch04.")],
+    file: Annotated[Path | None, typer.Argument(help="Of a chapter: your file, if it is not where `minfer start` put it.")] = None,
     part: Annotated[str | None, typer.Option(help="module:Name or file.py:Name; otherwise the default stage's.")] = None,
     examples: Annotated[int | None, typer.Option(min=1, help="Cases to draw for each property.")] = None,
     replay: Annotated[str | None, typer.Option(metavar="CASE", help="Run one case only, as it was printed.")] = None,
     seed: Annotated[int, typer.Option(help="Another seed draws other cases.")] = 0,
     report: Report = None,
+    task: Annotated[str | None, typer.Option("-k", "--task", help="Of a chapter: one task only, such as task2.")] = None,
 ) -> None:
-    """Check a part against its slot's properties, on cases drawn at random. Exits with 1 where one does not hold."""
+    """Check a part against its slot's properties, or your own parts against a chapter's, on cases drawn at random.
+
+    Exits with 1 where one does not hold, and for a chapter, where points are missing.
+    """
+    from minfer.cli import check_chapter
+
+    if check_chapter.is_chapter(slot):
+        if part is not None or replay is not None:
+            raise typer.BadParameter("--part and --replay go with a slot; a chapter takes your FILE", param_hint="WHAT")
+        check_chapter.check_chapter(slot, file, task, examples, seed, report)
+        return
+    if file is not None or task is not None:
+        raise typer.BadParameter("FILE and -k go with a chapter, such as ch04; a slot takes --part", param_hint="FILE")
     from minfer.bench.report import check_writable, write_json
     from minfer.parts import SLOTS
     from minfer.testing.report import summary, to_json
     from minfer.testing.target import find_target, interpreting, needs_interpreter
 
     if slot not in SLOTS:
-        raise typer.BadParameter(f"no slot is called {slot!r}; the slots are {', '.join(SLOTS)}", param_hint="SLOT")
+        names = f"the slots are {', '.join(SLOTS)}; chapters are named as ch04"
+        raise typer.BadParameter(f"no slot is called {slot!r}; {names}", param_hint="WHAT")
     if report is not None:
         check_writable(report)
     if not context.find_root().params["verbose"]:
@@ -100,7 +116,7 @@ def run_interpreted(context: typer.Context) -> int:
     """The same command in a process of its own, whose Triton interprets its kernels → its exit code."""
     from minfer.testing.target import INTERPRET
 
-    options = {name: value for name, value in context.params.items() if name != "slot" and value is not None}
+    options = {name: value for name, value in context.params.items() if name not in ("slot", "file", "task") and value is not None}
     given = [f"--{'json' if name == 'report' else name}={value}" for name, value in options.items()]
     debug = ["--debug"] if context.find_root().params["debug"] else []
     quiet = ["-W", "ignore::RuntimeWarning"]  # the interpreter's arithmetic is numpy's, which warns of each infinity

@@ -174,6 +174,27 @@ def model() -> Check:
     return Check("default model", str(path or f"{DEFAULT_MODEL} is not here yet"), path is not None, False, advice)
 
 
+def chapters() -> Check:
+    """Which chapters' checks run here, and how."""
+    from minfer.course.chapter import ChapterError
+    from minfer.course.library import all_chapters
+    from minfer.resolve import machine
+
+    try:
+        found = all_chapters()
+    except ChapterError as error:
+        return Check("chapters", "none", False, False, str(error))
+    kernels = [chapter.id for chapter in found if "triton" in chapter.needs]
+    others = [chapter.id for chapter in found if chapter.id not in kernels]
+    if not kernels or {"cuda", "triton"} <= machine():
+        return Check("chapters", f"{', '.join([chapter.id for chapter in found])} can be checked", needed=False)
+    if "triton" not in machine():
+        advice = "its kernels can be read, not checked: Triton is for Linux" if sys.platform != "linux" else "pip install triton"
+        return Check("chapters", f"{', '.join(others)} can be checked; not {', '.join(kernels)}", False, False, advice)
+    how = f"{', '.join(others)} can be checked; {', '.join(kernels)} in Triton's interpreter, which is slow"
+    return Check("chapters", how, needed=False)
+
+
 CHECKS: tuple[Callable[[], Check], ...] = (
-    python, packages, threads, processor, memory, gpu, triton, compiler, stage, hub, model
+    python, packages, threads, processor, memory, gpu, triton, compiler, stage, chapters, hub, model
 )  # fmt: skip

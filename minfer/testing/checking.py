@@ -9,17 +9,17 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
 from minfer.errors import MinferError
-from minfer.testing.properties import CPU, Case, Place, Property
+from minfer.testing.properties import CPU, Case, OutOfTime, Place, Property
+from minfer.testing.stubs import unwritten
 
-SHRINK_SECONDS = 10.0  # a simpler case is looked for no longer than this
-VARY_SECONDS = 10.0
+EFFORT = 10.0  # seconds: a simpler case is looked for no longer, and what a fault depends on no longer either
 # Where nobody says how many examples: Triton's interpreter is slow, and on a GPU a kernel is compiled for each new size.
 INTERPRETED_SHARE = 10  # one example in so many
 INTERPRETED_SECONDS, GPU_SECONDS = 3.0, 15.0  # no further example once a property has taken so long
@@ -71,10 +71,18 @@ def failure(prop: Property, part: Any, case: Case) -> BaseException | None:
     return None
 
 
-def check(prop: Property, part: Any, place: Place = CPU, examples: int | None = None, at: int = 0, shrink: bool = True) -> Result:
+def check(
+    prop: Property,
+    part: Any,
+    place: Place = CPU,
+    examples: int | None = None,
+    at: int = 0,
+    shrink: bool = True,
+    effort: float = EFFORT,
+) -> Result:
     """Draw cases until one fails or all have held. The same `at` (a seed) draws the same cases.
 
-    shrink=False stops at the first case that fails, as it was drawn.
+    shrink=False stops at the first case that fails, as it was drawn. So does a case that takes too long (`limits.py`).
     """
     held, deadline = 0, float("inf")
     if examples is None:
@@ -106,7 +114,7 @@ def check(prop: Property, part: Any, place: Place = CPU, examples: int | None = 
             error = failure(prop, part, case)
         if error is not None:
             if not failed:
-                deadline = time.monotonic() + SHRINK_SECONDS
+                deadline = time.monotonic() + (0 if isinstance(error, OutOfTime) else effort)
             failed[key] = error
             last.append(case)
             raise error
@@ -123,28 +131,31 @@ def check(prop: Property, part: Any, place: Place = CPU, examples: int | None = 
         if not failed:
             return Result(prop, "passed", held)
         case = last[-1]
-        return failed_result(prop, part, place, held, case, failed[one_line(case)], shrink)
+        return failed_result(prop, part, place, held, case, failed[one_line(case)], effort if shrink else 0.0)
 
 
 def replay(prop: Property, part: Any, place: Place, case: Case) -> Result:
     """Run one case, exactly as it is written."""
     with threads(place):
         error = failure(prop, part, case)
-        return Result(prop, "passed", 1) if error is None else failed_result(prop, part, place, 0, case, error, True)
+        return Result(prop, "passed", 1) if error is None else failed_result(prop, part, place, 0, case, error, EFFORT)
 
 
-def failed_result(prop: Property, part: Any, place: Place, held: int, case: Case, error: BaseException, vary: bool) -> Result:
-    if isinstance(error, NotImplementedError):
+def failed_result(prop: Property, part: Any, place: Place, held: int, case: Case, error: BaseException, effort: float) -> Result:
+    """effort: the seconds for finding out what it depends on."""
+    if unwritten(error) is not None:
         return Result(prop, "not written", held, case, error)
+    if isinstance(error, OutOfTime):
+        return Result(prop, "failed", held, case, error)
     flaky = failure(prop, part, case) is None
-    return Result(prop, "failed", held, case, error, varied(prop, part, case, place) if vary else {}, flaky)
+    return Result(prop, "failed", held, case, error, varied(prop, part, case, place, effort), flaky)
 
 
-def varied(prop: Property, part: Any, case: Case, place: Place) -> dict[str, dict[str, bool]]:
+def varied(prop: Property, part: Any, case: Case, place: Place, effort: float) -> dict[str, dict[str, bool]]:
     """Whether the property holds where one thing differs from the case. What makes no difference is left out."""
-    deadline = time.monotonic() + VARY_SECONDS
+    deadline = time.monotonic() + effort
     found: dict[str, dict[str, bool]] = {}
-    for label, cases in (prop.vary(case, place) if prop.vary else {}).items():
+    for label, cases in (prop.vary(case, place) if prop.vary and effort else {}).items():
         outcomes = {}
         for value, other in cases.items():
             if time.monotonic() < deadline:
@@ -186,6 +197,11 @@ def simplest(prop: Property, place: Place) -> Case:
 
     draw()
     return cases[0]
+
+
+def narrowed(prop: Property, held: Case) -> Property:
+    """The same property on those cases only that have these values in these fields."""
+    return replace(prop, cases=lambda place: prop.cases(place).map(lambda case: {**case, **held}))
 
 
 def check_suite(suite: list[Property], part: Any, place: Place, examples: int | None = None, at: int = 0) -> Iterator[Result]:

@@ -71,6 +71,10 @@ class Differs(AssertionError):
         self.expected, self.came = str(expected), str(came)
 
 
+class OutOfTime(Differs):
+    """A part had not ended when its time was up."""
+
+
 def expect(holds: bool, expected: object, came: object) -> None:
     """Raise Differs unless it holds."""
     if not holds:

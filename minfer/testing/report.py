@@ -11,17 +11,19 @@ from pathlib import Path
 
 from minfer.testing.checking import Result, one_line
 from minfer.testing.properties import Differs
+from minfer.testing.stubs import unwritten
 from minfer.testing.target import Target
 
 
-def headline(result: Result) -> str:
-    """The property, what became of it, and after how many cases."""
+def headline(result: Result, name: str | None = None) -> str:
+    """The property (by another name, if one is given), what became of it, and after how many cases."""
+    name = name or result.prop.name
     count = f"{result.examples} example{'' if result.examples == 1 else 's'}"
     if result.passed:
-        return f"passed       {result.prop.name:20} {count}"
+        return f"passed       {name:20} {count}"
     if result.status == "not written":
-        return f"not written  {result.prop.name:20} {count} passed before: {first_line(result.error)}"
-    return f"FAILED       {result.prop.name:20} after {count} that passed"
+        return f"not written  {name:20} {count} passed before: {unwritten(result.error)}"
+    return f"FAILED       {name:20} after {count} that passed"
 
 
 def explain(result: Result, target: Target) -> list[str]:
