@@ -18,13 +18,13 @@ from pathlib import Path
 
 import minfer
 from minfer.course.chapter import ENGINE, Chapter
+from minfer.course.checking import find_property
 from minfer.course.classroom import originals
 from minfer.course.classroom.collect import Collected
 from minfer.course.classroom.engine_check import run_engine
 from minfer.course.classroom.library import make_library
 from minfer.course.classroom.process import Gone, Limits, Process
 from minfer.course.classroom.remote import Remote, remote
-from minfer.course.checking import find_property
 from minfer.course.jobs import FAILED, PASSED, SKIPPED, UNWRITTEN, Job, Outcome, all_jobs, jobs_of, points_of
 from minfer.course.library import all_chapters, root
 from minfer.course.submission import read
@@ -220,7 +220,7 @@ class Grader:
         result = checking.check(self.timed(prop), part, self.place, examples, self.seed_of(job))
         facts = {"case": result.case, "replay": result.replay}
         if part.not_written:
-            return Outcome(job.id, UNWRITTEN, result.examples, message=f"not written yet: {result.error or 'see the task'}", facts=facts)
+            return failed(job, f"not written yet: {result.error or 'see the task'}", result.examples, result.case, UNWRITTEN)
         if result.passed:
             return Outcome(job.id, PASSED, result.examples)
         message = f"{prop.statement} {in_words(result.error)}"
