@@ -2,7 +2,7 @@
 
 Layouts: gate_up [T, 2 I] with the gate in the first half of a row, contiguous rows; out [T, I].
 
-Grid: T * ceil(I / TILE) programs, those of a row side by side, so that memory is read in its own order (the other order costs 5 %).
+Grid: T * ceil(I / TILE) programs, those of a row side by side, so that memory is read in its own order.
 Each value is read once and written once; the plain version writes silu(gate) out in between.
 
 From: the fused gate|up projection of `model.py`. To: its down projection.

@@ -147,6 +147,11 @@ class Shape(NamedTuple):
     stages: int
 
 
+def max_splits(kv_heads: int) -> int:
+    """Parts of one sequence's context where it is alone."""
+    return min(-(-PROGRAMS // kv_heads), 128)
+
+
 def shape(num_rows: int, kv_heads: int, row_bytes: int) -> Shape:
     """From static sizes only: sequences, K/V heads, and bytes of one head.
 
@@ -156,7 +161,7 @@ def shape(num_rows: int, kv_heads: int, row_bytes: int) -> Shape:
     """
     programs, most = num_rows * kv_heads, max(1, 1024 // row_bytes)
     if programs <= PROGRAMS:
-        return Shape(min(-(-PROGRAMS // programs), 128), 64, 4, min(3, most))
+        return Shape(min(-(-PROGRAMS // programs), max_splits(kv_heads)), 64, 4, min(3, most))
     return Shape(1, 64 if row_bytes <= 128 else 32, 2, min(4, most))
 
 
@@ -186,7 +191,7 @@ def decode_attention(q: torch.Tensor, kv: KV, batch: Batch, num_rows: int, scale
     )  # fmt: skip
     if splits > 1:
         merge[(Hq, num_rows)](
-            partial, lse, out, splits, D=D, DP=padded, SP=triton.next_power_of_2(splits), num_warps=4,
+            partial, lse, out, splits, D=D, DP=padded, SP=triton.next_power_of_2(max_splits(Hkv)), num_warps=4,
             **overlap(q.device),
         )  # fmt: skip
 
