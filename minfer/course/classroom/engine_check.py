@@ -15,7 +15,6 @@ from minfer.course.engine_run import Ask, check_tokens, stage_here, tokens_of
 from minfer.params import SamplingParams
 
 VOCAB = 320  # of dummy:tiny
-SECONDS = 90.0
 BLOCKS, SMALL_BLOCKS = 20, 12
 
 
@@ -46,7 +45,7 @@ def run_engine(chapter: Chapter, parts: dict[str, Remote], names: dict[str, str]
         sizes["num_kv_blocks"] = SMALL_BLOCKS if small else BLOCKS
     wanted = tokens_of(reference, "cpu", small, asks)
     part = next(iter(parts.values()))
-    came = part.ask("engine", mix, names, sizes, [tuple(ask) for ask in asks], seconds=SECONDS)
+    came = part.ask("engine", mix, names, sizes, [tuple(ask) for ask in asks], seconds=part.process.limits.engine_seconds)
     rows = came if isinstance(came, list) else []
     for i, ask in enumerate(asks):
         check_tokens(i, ask, wanted[i], rows[i] if i < len(rows) else [], reference, "cpu")

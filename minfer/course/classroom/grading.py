@@ -26,15 +26,15 @@ from minfer.course.classroom.library import make_library
 from minfer.course.classroom.process import Gone, Limits, Process
 from minfer.course.classroom.remote import Remote, remote
 from minfer.course.jobs import FAILED, PASSED, SKIPPED, UNWRITTEN, Job, Outcome, all_jobs, jobs_of, points_of
-from minfer.course.library import all_chapters, root
+from minfer.course.library import all_chapters
 from minfer.course.submission import read
 from minfer.errors import MinferError
 from minfer.testing import checking
 from minfer.testing.properties import Case, Differs, Place, Property
 
 MOST_EXAMPLES = 150  # of a property
-MOST_STARTS = 4  # of a submission's process
 CHAPTER_SECONDS = 900.0
+UNFINISHED = "the grader did not come to its end"
 
 
 @dataclass
@@ -100,6 +100,21 @@ def grade(found: Collected, chapters: list[Chapter], seed: int, limits: Limits, 
     return Grade(found.name, found.digest, seed, graded, found.notes)
 
 
+def unfinished(found: Collected, chapters: list[Chapter], seed: int) -> Grade:
+    """The grade of a submission that has not been graded: no points."""
+    return Grade(found.name, found.digest, seed, [_chapter_grade(each, {}) for each in chapters], [*found.notes, UNFINISHED])
+
+
+def _chapter_grade(chapter: Chapter, outcomes: dict[str, Outcome]) -> ChapterGrade:
+    """Points from outcomes; a job without one was not run."""
+    outcomes = {job.id: failed(job, UNFINISHED, status=SKIPPED) for job in all_jobs(chapter.tasks)} | outcomes
+    tasks = []
+    for task in chapter.tasks:
+        own = [outcomes[job.id] for job in jobs_of(task)]
+        tasks.append(TaskGrade(task.id, task.title, points_of(task, outcomes), task.points, task.bonus, own))
+    return ChapterGrade(chapter.id, chapter.title, tasks)
+
+
 def grade_chapter(chapter: Chapter, text: str | None, seed: int, limits: Limits, examples: int | None = None) -> ChapterGrade:
     """One chapter. text: the submitted file; None where nothing was handed in."""
     begin, notes, outcomes, walls = time.monotonic(), [], {}, []
@@ -119,13 +134,9 @@ def grade_chapter(chapter: Chapter, text: str | None, seed: int, limits: Limits,
                 late = time.monotonic() - begin > CHAPTER_SECONDS
                 outcomes[job.id] = failed(job, "no time was left for it", status=SKIPPED) if late else grader.run(job)
             walls = grader.process.walls
-    tasks = [
-        TaskGrade(
-            task.id, task.title, points_of(task, outcomes), task.points, task.bonus, [outcomes[job.id] for job in jobs_of(task)]
-        )
-        for task in chapter.tasks
-    ]
-    return ChapterGrade(chapter.id, chapter.title, tasks, notes, walls, round(time.monotonic() - begin, 1))
+    graded = _chapter_grade(chapter, outcomes)
+    graded.notes, graded.walls, graded.seconds = notes, walls, round(time.monotonic() - begin, 1)
+    return graded
 
 
 def names_of(chapter: Chapter, text: str) -> dict[str, str]:
@@ -157,7 +168,7 @@ def open_grader(
     with tempfile.TemporaryDirectory(prefix="minfer-library-") as folder:
         Path(folder).chmod(0o755)
         make_library(chapter, Path(folder))
-        hidden = [str(Path(minfer.__file__).parent), str(root())]
+        hidden = [str(Path(minfer.__file__).parent), str(chapter.folder.parent)]
         process = Process(Path(folder), text, "triton" in chapter.needs, limits, hidden)
         try:
             yield Grader(chapter, names, process, seed, examples)
@@ -171,8 +182,12 @@ class Grader:
     def __init__(self, chapter: Chapter, names: dict[str, str], process: Process, seed: int, examples: int | None):
         self.chapter, self.names, self.process, self.seed, self.examples = chapter, names, process, seed, examples
         self.place = Place("cpu", process.interpreted)
+        self.properties = {
+            job: find_property(job, self.place) for job in all_jobs(chapter.tasks) if job.prop != ENGINE and job.slot in names
+        }
         self.parts: dict[str, Remote] = {}
         self.starts = 0
+        self.unloadable: str | None = None  # why the file cannot be loaded
         self.last: Case | None = None  # the case that is being run
         self.held = 0
 
@@ -200,20 +215,26 @@ class Grader:
         """The submission's process, with the file loaded.
 
         Raises:
-            Gone: it does not come up, or has been lost too often.
-            Exception: the file cannot be loaded.
+            Gone: it does not come up, cannot load the file, or has been lost too often.
         """
+        if self.unloadable is not None:
+            raise Gone(self.unloadable)
         if self.process.running is not None:
             return
-        if self.starts >= MOST_STARTS:
+        if self.starts >= self.process.limits.starts:
             raise Gone("not run: the submission has ended its process, or hung, too often before")
         self.starts += 1
         self.process.start()
         self.parts = {slot: remote(self.process, slot) for slot in self.names}
-        next(iter(self.parts.values())).ask("load", str(self.process.file), self.names)
+        try:
+            next(iter(self.parts.values())).ask("load", str(self.process.file), self.names)
+        except (Gone, Exception) as error:
+            self.unloadable = f"part.py cannot be loaded: {in_words(error)}".replace(f"{self.process.file}:", "part.py:")
+            self.process.close()
+            raise Gone(self.unloadable) from None
 
     def run_property(self, job: Job) -> Outcome:
-        prop = find_property(job, self.place)
+        prop = self.properties[job]
         share = checking.INTERPRETED_SHARE if self.place.interpreted else 1
         examples = self.examples or min(MOST_EXAMPLES, max(3, prop.examples // share))
         part = self.parts[job.slot]

@@ -19,21 +19,20 @@ from minfer.course.starter import generate, references
 
 PACKAGE = Path(minfer.__file__).parent
 LEFT_OUT = ("bench", "chapters", "cli", "course", "serve", "testing", "trace", "__pycache__")
-NEEDED = ("course/__init__.py", "course/classroom", "testing/__init__.py", "testing/properties.py", "testing/batches.py",
-          "testing/decoding.py", "testing/stubs.py", "testing/tiny.py")  # fmt: skip
-WORKERS = ("__init__", "worker", "serving", "outside", "mirrors", "wire", "frames", "jail", "guard", "runner_bench")
+WORKERS = ("worker", "serving", "outside", "mirrors", "wire", "frames", "jail", "guard", "runner_bench")
 
 
 def make_library(chapter: Chapter, into: Path) -> None:
     """Write the package into the folder `into`."""
     target = into / "minfer"
     shutil.copytree(PACKAGE, target, ignore=lambda folder, names: set(LEFT_OUT if Path(folder) == PACKAGE else ["__pycache__"]))
-    for name in NEEDED:
-        source = PACKAGE / name
-        for path in [source] if source.is_file() else [source / f"{worker}.py" for worker in WORKERS]:
-            place = target / path.relative_to(PACKAGE)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, place)
+    workers = [f"minfer.course.classroom.{name}" for name in WORKERS]
+    needed = closure(*(path_of(module).read_text(encoding="utf-8") for module in workers))
+    inits = ["minfer.course.__init__", "minfer.course.classroom.__init__", "minfer.testing.__init__"]
+    for module in [*workers, *inits, *(each for each in needed if each.startswith("minfer.testing."))]:
+        place = into / path_of(module).relative_to(PACKAGE.parent)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path_of(module), place)
     keep = closure(generate(chapter))
     parts = references(chapter)
     for part in parts:
@@ -43,21 +42,26 @@ def make_library(chapter: Chapter, into: Path) -> None:
             if path.stem != "__init__" and module not in keep:
                 path.unlink()
     for part in parts:
-        place = target / part.file.relative_to(PACKAGE)
+        place = into / path_of(part.module).relative_to(PACKAGE.parent)
         place.write_text(strip(part.source, str(part.file), chapter.id), encoding="utf-8")
 
 
-def closure(source: str) -> set[str]:
-    """The modules of minfer that a text imports, and what those import, and so on."""
+def closure(*sources: str) -> set[str]:
+    """The modules of minfer that texts import, and what those import, and so on."""
     found: set[str] = set()
-    texts = [source]
+    texts = list(sources)
     while texts:
         for module in imported(texts.pop()):
-            path = PACKAGE.parent / f"{module.replace('.', '/')}.py"
+            path = path_of(module)
             if module not in found and path.is_file():
                 found.add(module)
                 texts.append(path.read_text(encoding="utf-8"))
     return found
+
+
+def path_of(module: str) -> Path:
+    """Where a module of minfer would be, if it is no package."""
+    return PACKAGE.parent / f"{module.replace('.', '/')}.py"
 
 
 def imported(source: str) -> set[str]:

@@ -22,7 +22,8 @@ from minfer.course.starter import generate, references
 TELLING = 60  # tokens: a solution this long is not written twice with the same names by chance
 UNUSUAL = {
     "exec", "eval", "compile", "__import__", "importlib", "ctypes", "subprocess", "socket", "multiprocessing", "threading", "gc",
-    "inspect", "marshal", "pickle", "atexit", "signal", "urllib", "requests", "shutil", "sys", "builtins", "__builtins__", "setattr", "open",
+    "inspect", "marshal", "pickle", "atexit", "signal", "urllib", "requests", "shutil", "sys", "builtins", "__builtins__", "setattr",
+    "open",
 }  # fmt: skip
 
 

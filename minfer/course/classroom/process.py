@@ -44,6 +44,8 @@ class Limits:
 
     call_seconds: float = 10.0  # for one call of the part
     property_seconds: float = 60.0  # for all cases of a property
+    engine_seconds: float = 90.0  # for the whole engine's requests
+    starts: int = 3  # of the process, which a property may have lost
     cpu_seconds: int = 600
     memory: int = 6 << 30  # bytes of address space
 
@@ -58,11 +60,12 @@ class Process:
         self.folder: tempfile.TemporaryDirectory | None = None
         self.running: subprocess.Popen | None = None
         self.pipe: Pipe | None = None
+        self.waited = START_SECONDS  # the time limit of the last request
 
     @property
     def file(self) -> Path:
         """The submission's file as its own process sees it."""
-        return Path(self.folder.name) / "home" / "part.py"
+        return Path(self.folder.name if self.folder else "") / "home" / "part.py"
 
     def start(self) -> None:
         """Raises Gone where it does not come up."""
@@ -113,7 +116,8 @@ class Process:
         """
         if self.running is None:
             raise Gone("the process has ended")
-        deadline = time.monotonic() + (seconds or self.limits.call_seconds)
+        self.waited = seconds or self.limits.call_seconds
+        deadline = time.monotonic() + self.waited
         number = secrets.randbits(62)  # so that no answer can be written in advance
         message: dict = {"id": number, "do": do, "args": args}
         try:
@@ -136,7 +140,7 @@ class Process:
     def gone(self, error: Exception, when: str) -> Gone:
         """End it, and say why."""
         if isinstance(error, Silent):
-            text = f"no answer {when} within {self.limits.call_seconds:.0f} s: an endless loop, or far too slow"
+            text = f"no answer {when} within {self.waited:g} s: an endless loop, or far too slow"
         elif isinstance(error, Closed):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.running.wait(2)

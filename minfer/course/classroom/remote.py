@@ -22,7 +22,7 @@ from minfer.errors import PartError
 from minfer.testing.properties import Differs
 from minfer.types import Batch, Bucket, Copy, Plan, Sampled, Sequence, Status, StepResult
 
-TENSORS = ("max_model_len", "max_num_seqs", "graph_sizes", "block_size", "max_num_batched_tokens")
+RUNNER = ("max_model_len", "max_num_seqs", "graph_sizes", "block_size", "max_num_batched_tokens")
 INPUTS = ("max_model_len", "max_num_seqs", "block_size", "max_num_batched_tokens", "model", "device")
 
 
@@ -286,17 +286,19 @@ class RemoteRunner(RemoteClass):
 
     def make(self, model: Any, kv: list, inputs: Any, sample: Any, config: SimpleNamespace) -> None:
         self.kv, self.inputs = kv, inputs
-        self.ask("make_runner", SimpleNamespace(**{name: getattr(config, name) for name in TENSORS}), kv)
+        sizes = SimpleNamespace(**{name: getattr(config, name) for name in RUNNER})
+        self.ask("make_runner", sizes, kv, config.device.type == "cuda")
 
     def warm_up(self) -> None:
         """Done there already."""
 
     def run(self, batch: Batch) -> StepResult:
-        result, fed_back, kv = self.ask("run", batch, self.inputs.hidden, self.kv)
+        result, times, fed, kv = self.ask("run", batch, self.inputs.hidden, self.kv)
         for mine, theirs in zip(self.kv, kv, strict=True):
             for cache, value in zip(mine, theirs, strict=True):
                 cache.copy_(value)
-        self.inputs.fed_back += fed_back
+        self.inputs.times_fed.copy_(times)
+        self.inputs.fed.copy_(fed)
         if not isinstance(result, StepResult):
             raise Differs("run to give a StepResult", repr(result))
         return result

@@ -95,6 +95,8 @@ class Server:
 
     def do_forget(self) -> None:
         """Before a new run."""
+        if self.made is not None and hasattr(self.made, "tape"):
+            self.made.close()
         self.made, self.kept, self.mirrors = None, [], Mirrors()
 
     def do_call(self, slot: str, *args: Any) -> Any:
@@ -144,12 +146,11 @@ class Server:
         self.kept.append(batch)
         return [len(self.kept) - 1, batch]
 
-    def do_make_runner(self, config: SimpleNamespace, kv: list) -> None:
-        from minfer.course.classroom.runner_bench import make_runner
+    def do_make_runner(self, config: SimpleNamespace, kv: list, recorded: bool) -> None:
+        from minfer.course.classroom.runner_bench import Bench  # builds on other slots' parts, which other chapters may lack
 
-        self.made = make_runner(self.parts["runner"], config, kv)
+        self.made = Bench(self.parts["runner"], config, kv, recorded)
 
-    @torch.inference_mode(False)
     def do_run(self, batch: Any, hidden: torch.Tensor, kv: list) -> list:
         return self.made.run(batch, hidden, kv)
 
