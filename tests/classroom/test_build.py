@@ -128,7 +128,7 @@ def test_nbgrader_takes_the_metadata(out):
     import nbformat
 
     notebook = nbformat.read(out / "nbgrader" / "source" / "02_small" / "02_small.ipynb", as_version=4)
-    formats.ValidatorV3().validate_nb(notebook)
+    formats.MetadataValidator().validate_nb(notebook)
     graded = [cell for cell in notebook.cells if utils.is_grade(cell)]
     assert [cell.metadata.nbgrader.points for cell in graded] == [6, 4, 2]
     assert [utils.is_locked(cell) for cell in graded] == [True, True, False]

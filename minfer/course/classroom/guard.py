@@ -27,7 +27,21 @@ REFUSED = {
     "gc.get_referrers": "the objects of the grader",
     "gc.get_referents": "the objects of the grader",
 }
-MOST_WRITES = 64  # files opened for writing, folders made
+MOST_WRITES = 64  # files opened for writing, made, moved or taken away
+# Events that change files: which arguments are their paths, and which are folders as file descriptors that these start from.
+CHANGES = {
+    "os.remove": ((0,), (1,)),
+    "os.rmdir": ((0,), (1,)),
+    "os.mkdir": ((0,), (2,)),
+    "os.rename": ((0, 1), (2, 3)),
+    "os.link": ((0, 1), (2, 3)),
+    "os.symlink": ((1,), (2,)),
+    "os.chmod": ((0,), (2,)),
+    "os.chown": ((0,), (3,)),
+    "os.utime": ((0,), (3,)),
+    "os.truncate": ((0,), ()),
+    "os.chdir": ((0,), ()),
+}
 
 
 def install(home: str, hidden: list[str]) -> None:
@@ -38,22 +52,36 @@ def install(home: str, hidden: list[str]) -> None:
     def inside(path: str, folder: str) -> bool:
         return path == folder or path.startswith(folder + os.sep)
 
-    def hook(event: str, args: tuple) -> None:
+    def real(path: object) -> str | None:
+        return os.path.realpath(os.fsdecode(path)) if isinstance(path, str | bytes | os.PathLike) else None
+
+    def change(path: str | None) -> None:
         nonlocal writes
+        if path is None or path == os.devnull:
+            return
+        writes += 1
+        if not inside(path, home) or writes > MOST_WRITES:
+            raise PermissionError(f"a submission changes at most {MOST_WRITES} files, and only in its own folder; not {path}")
+
+    def hook(event: str, args: tuple) -> None:
         what = REFUSED.get(event) or REFUSED.get(event.partition(".")[0])
         if what is not None:
             raise PermissionError(f"a submission has no access to {what} ({event})")
-        if event in ("open", "os.mkdir", "os.remove", "os.rmdir", "os.rename", "os.symlink", "os.link", "os.chmod", "os.listdir"):
-            if not isinstance(args[0], str | bytes | os.PathLike):
+        if event in CHANGES:
+            paths, folders = CHANGES[event]
+            if any(isinstance(args[i], int) and args[i] >= 0 for i in folders if i < len(args)):
+                raise PermissionError(f"a submission names files by their paths, not from an open folder ({event})")
+            for i in paths:
+                change(real(args[i]))
+        elif event in ("open", "os.listdir", "os.scandir"):
+            path = real(args[0])
+            if path is None:
                 return
-            path = os.path.realpath(os.fsdecode(args[0]))
-            reads = event == "os.listdir" or (event == "open" and not _writes(args))
             if any(inside(path, folder) for folder in hidden):
                 raise PermissionError(f"a submission has no access to {path}")
-            if not reads and path != os.devnull:
-                writes += 1
-                if not inside(path, home) or writes > MOST_WRITES:
-                    raise PermissionError(f"a submission writes at most {MOST_WRITES} files, and only in its own folder; not {path}")
+            by_descriptor = event == "open" and args[1] is None  # os.open: what comes of it may be a folder
+            if event == "open" and (_writes(args) or (by_descriptor and os.path.isdir(path) and not inside(path, home))):
+                change(path)
 
     sys.addaudithook(hook)
 
