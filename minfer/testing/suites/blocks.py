@@ -71,10 +71,14 @@ class Pool:
                 self.end(self.seqs[event["free"] % len(self.seqs)])
             self.check()
         if end:
-            for seq in self.seqs:
-                self.end(seq)
-                self.check()
-            expect(self.blocks.num_free == total, f"all {total} blocks free once every sequence has ended", self.blocks.num_free)
+            self.check_end()
+
+    def check_end(self) -> None:
+        for seq in self.seqs:
+            self.end(seq)
+            self.check()
+        total = self.blocks.num_total
+        expect(self.blocks.num_free == total, f"all {total} blocks free once every sequence has ended", self.blocks.num_free)
 
     def add(self, prompt: list[int], of: int | None) -> None:
         """A sequence, waiting; with `of`, another completion of that one's request, once its prompt is computed."""
