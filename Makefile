@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 # What .venv is made with: make setup PYTHON3=python3.12
 PYTHON3 ?= python3
 # The GPU targets also run where nothing can be installed, with a python3 that has PyTorch already.
+# What a GPU's files are called
+CARD ?= gpu
 PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
 .PHONY: help setup demo model test lint tables starters measured drawings notebooks pairs gpu-test gpu-bench clean
@@ -54,9 +56,8 @@ starters: setup  ## write the chapters' part.py from the reference parts, and th
 gpu-test:  ## run the tests that need a GPU
 	PYTHONPATH=. $(PYTHON) -m pytest -m gpu
 
-gpu-bench:  ## measure the ladder on a GPU
-	mkdir -p benchmarks/results
-	PYTHONPATH=. $(PYTHON) -m minfer ladder --json benchmarks/results/ladder.json
+gpu-bench:  ## measure all that the pages say of a GPU; CARD names it in the files
+	PYTHONPATH=. PYTHON=$(PYTHON) sh scripts/gpu_bench.sh benchmarks/results $(CARD)
 
 clean:  ## remove what make has made here; models stay in ~/.cache
 	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -20,7 +20,7 @@ from minfer.params import SamplingParams
 from minfer.stages import CHUNKED, Stage
 
 MUTANTS = Path(__file__).parent / "mutants"
-SMALL = {"num_kv_blocks": 14, "block_size": 4, "num_host_blocks": 8}
+SMALL = {"num_kv_blocks": 14, "block_size": 4}
 SIZES = {"max_model_len": 48, "max_num_seqs": 6, "max_num_batched_tokens": 24, **SMALL}
 MIXED = [MIXES[name] for name in ("cpu", "cpu+swap", "cpu+priority", "cpu+ahead", "cpu+ahead+swap") if name in MIXES]
 PREFIX = "minfer.blocks.prefix:PrefixBlocks"
@@ -33,7 +33,8 @@ def cases() -> list[Case]:
 
 def soak(stage: Stage, cases: list[Case], steps: int) -> Tally:
     """A number of steps, and not of seconds, so that a busy machine does the same."""
-    with LLM("dummy:tiny", stage=stage, **SIZES) as llm:
+    room = {"num_host_blocks": 8} if stage.preemption != CHUNKED.preemption else {}
+    with LLM("dummy:tiny", stage=stage, **SIZES, **room) as llm:
         return Soak(llm, cases, seed=1).run(math.inf, steps)
 
 

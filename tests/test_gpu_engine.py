@@ -50,7 +50,7 @@ def logits_in_bfloat16(model: AutoModelForCausalLM, ids: list[int]) -> torch.Ten
         return model(torch.tensor([ids], device="cuda")).logits[0].float().cpu()
 
 
-@pytest.mark.parametrize("stage", [FUSED, PREFILL], ids=lambda stage: stage.name)
+@pytest.mark.parametrize("stage", [FUSED, PREFILL, LADDER[-1]], ids=lambda stage: stage.name)
 def test_bfloat16_differs_in_ties_only(stage, record_property):
     """Each token is the likeliest in transformers' eyes, or within two units in the last place of it."""
     path = checkpoint("llama", hidden_size=384, head_dim=64, initializer_range=0.05)
@@ -89,17 +89,19 @@ def test_every_way_of_sampling_is_recorded_right():
         SamplingParams(temperature=0, repetition_penalty=1.3, max_tokens=6, ignore_eos=True),
         greedy(12, logprobs=3),
     ]
-    engine, eager = make_engine(GRAPHS), make_engine(FUSED)
+    engine, eager, last = make_engine(GRAPHS), make_engine(FUSED), make_engine(LADDER[-1])
     for rows in ([0], [1], [2], [3], [4], [0, 1], [0, 1, 2], [0, 1, 2, 3, 4]):
         texts, chosen = [TEXTS[row] for row in rows], [params[row] for row in rows]
-        assert ids_of(run(engine, texts, chosen)) == ids_of(run(eager, texts, chosen))
+        expected = ids_of(run(eager, texts, chosen))
+        assert ids_of(run(engine, texts, chosen)) == expected
+        assert ids_of(run(last, texts, chosen)) == expected
 
 
 def test_a_prompt_that_leaves_one_position():
     """max_model_len - 1 tokens of prompt and one of output, in recorded steps: the widest block table there is."""
     prompt = [3 + 7 * j % 300 for j in range(126)]
     for texts, count in (([prompt], 2), ([prompt[:3]], 4)):
-        tokens = ids_of(run(make_engine(PREFILL), texts, greedy(count)))[0]
+        tokens = ids_of(run(make_engine(LADDER[-1]), texts, greedy(count)))[0]
         assert oracle().count_ties(texts[0], tokens) == 0
 
 
@@ -111,7 +113,7 @@ def test_a_part_that_reads_contexts_is_refused():
 
 def test_preempted_sequences_lose_no_token():
     """A pool that makes sequences give way: the tokens of one that is large enough."""
-    small, large = (make_engine(PREFILL, num_kv_blocks=blocks) for blocks in (9, 60))
+    small, large = (make_engine(LADDER[-1], num_kv_blocks=blocks) for blocks in (9, 60))
     outputs = [ids_of(run(engine, TEXTS, greedy(20))) for engine in (small, large)]
     assert small.stats().num_preemptions > 0
     assert outputs[0] == outputs[1]
@@ -122,6 +124,6 @@ def test_smollm2_in_bfloat16(smollm2_path):
     """The real model, through the last stage: sensible text."""
     from minfer import LLM
 
-    with LLM(str(smollm2_path), stage=PREFILL, max_num_seqs=4, max_model_len=512) as llm:
+    with LLM(str(smollm2_path), stage=LADDER[-1], max_num_seqs=4, max_model_len=512) as llm:
         text = llm.generate(["The capital of France is"], SamplingParams(temperature=0, max_tokens=8))[0].outputs[0].text
     assert "Paris" in text

@@ -6,12 +6,14 @@ Shapes are few, since each new one is compiled; contexts are many.
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
 import torch
 import torch.nn.functional as F
 from kernel_cases import (
+    as_recorded,
     attention_case,
     batch_to,
     check_activation,
@@ -70,6 +72,14 @@ def test_attention_equals_the_reference(shape):
         case = attention_case(works, heads, D, block_size, dtype, layout, seed)
         for part in parts().values():
             check_attention(part, case, window, device="cuda")
+        if works[-1][0] > 1:
+            check_attention(as_in_a_recording, case, window, device="cuda")
+
+
+def as_in_a_recording(q, kv, batch, *rest):
+    """A mixed step as a recorded one has it: padding behind it, and lengths on the device only."""
+    q, kv, batch = as_recorded(q, kv, batch, random.Random(0))
+    return parts()["triton_paged"](q, kv, batch, *rest)[: len(q)][: int(batch.query_start[-1])]
 
 
 @pytest.mark.parametrize(("length", "window"), [(4500, None), (4500, 1000), (300, 100)])

@@ -21,7 +21,6 @@ SMALL = LLMOptions(
     max_num_seqs=8,
     max_num_batched_tokens=64,
     num_kv_blocks=14,
-    num_host_blocks=8,
 )
 
 

@@ -1,7 +1,8 @@
 """What the host sends to the device for a step: named columns in one block of memory, so that one copy carries them all.
 
-On a GPU the host's side is pinned, and the copy runs beside the host. There are two such blocks: the host fills one while the device
-may still be reading the other. On the device there is one, at an address that never changes, so that a recorded step can read it.
+On a GPU the host's side is pinned, and the copy runs beside the host. There are two such blocks by turns: the host fills one while
+the device may still be reading the other. A third one is for padding only: a step may be recorded while a message is being written.
+On the device there is one block, at an address that never changes, so that a recorded step can read it.
 
 From: `inputs/resident.py` fills the columns in. To: its `expand` reads them on the device.
 """
@@ -17,6 +18,7 @@ from minfer.inputs.static_batch import no_batch
 from minfer.types import Batch, Bucket
 
 ALIGN = 16  # bytes: every column begins at a multiple
+BLANK = 2  # the block on the host that holds nothing but padding
 UNKNOWN = -1  # as a token's id: the device knows it
 LONG, INT = np.dtype("i8"), np.dtype("i4")
 TOKEN = np.dtype([("id", LONG), ("row", LONG), ("position", LONG), ("rope_len", LONG), ("place", LONG), ("offset", LONG)])
@@ -32,8 +34,8 @@ class Message:
             end += -(-dtype.itemsize * length // ALIGN) * ALIGN
         on_gpu = device.type == "cuda"
         self.on_device = torch.zeros(end, dtype=torch.uint8, device=device)
-        self.on_host = [torch.zeros(end, dtype=torch.uint8, pin_memory=on_gpu) for _ in range(2)]
-        self.was_sent = [torch.cuda.Event() for _ in range(2)] if on_gpu else None
+        self.on_host = [torch.zeros(end, dtype=torch.uint8, pin_memory=on_gpu) for _ in range(3)]
+        self.was_sent = [torch.cuda.Event() for _ in range(3)] if on_gpu else None
         self.columns = [
             {name: block.numpy()[slice(*self.spans[name])].view(dtype) for name, (dtype, _) in columns.items()}
             for block in self.on_host
@@ -47,12 +49,13 @@ class Message:
             self.was_sent[self.turn].synchronize()
         return self.columns[self.turn]
 
-    def send_until(self, name: str, length: int) -> None:
-        """Everything before the column, and its first `length` items."""
+    def send_until(self, name: str, length: int, block: int | None = None) -> None:
+        """Everything before the column, and its first `length` items; of the message just written, or of another block."""
+        block = self.turn if block is None else block
         end = self.spans[name][0] + self.columns[0][name].itemsize * length
-        self.on_device[:end].copy_(self.on_host[self.turn][:end], non_blocking=True)
+        self.on_device[:end].copy_(self.on_host[block][:end], non_blocking=True)
         if self.was_sent is not None:
-            self.was_sent[self.turn].record()
+            self.was_sent[block].record()
 
     def there(self, name: str, dtype: torch.dtype) -> torch.Tensor:
         """The column on the device."""
@@ -82,6 +85,13 @@ class StepMessage(Message):
     def send(self, num_tokens: int) -> None:
         self.send_until("tokens", num_tokens)
 
+    def send_blank(self, bucket: Bucket) -> None:
+        """Padding only. What has been written of the next message stays."""
+        column = self.columns[BLANK]
+        column["new_places"][:], column["new_blocks"][:], column["query_start"][0] = self.nowhere, 0, 0
+        self.pad(NO_BATCH, bucket, BLANK)
+        self.send_until("tokens", bucket.num_tokens, BLANK)
+
     def view(self, num_rows: int, num_tokens: int, num_samples: int) -> Batch:
         """A batch whose tensors are the message's columns on the device."""
         at, none = self.at, NO_BATCH
@@ -96,9 +106,9 @@ class StepMessage(Message):
             sampling=replace(none.sampling, positions=at["sampled_positions"][:num_samples]),
         )
 
-    def pad(self, batch: Batch, bucket: Bucket) -> None:
-        """Padding behind the batch, up to the bucket."""
-        column = self.columns[self.turn]
+    def pad(self, batch: Batch, bucket: Bucket, block: int | None = None) -> None:
+        """Padding behind the batch, up to the bucket; in the message just written, or in another block."""
+        column = self.columns[self.turn if block is None else block]
         rows, samples, tokens = slice(batch.num_seqs, bucket.rows), slice(len(batch.sample_at), bucket.rows), len(batch.token_ids)
         column["rows"][rows] = self.num_rows
         column["context_lens"][rows] = 0

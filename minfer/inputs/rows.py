@@ -36,8 +36,9 @@ class Rows:
         self.is_filtered = np.zeros(size, bool)
         self.edits = np.zeros(size, bool)
         self.num_logprobs = np.full(size, -1)
+        self.num_prompt = np.zeros(size, np.int64)
 
-    def enter(self, plan: Plan, rows: np.ndarray, seq_ids: np.ndarray) -> tuple[list[int], list[int]]:
+    def enter(self, plan: Plan, rows: np.ndarray, seq_ids: np.ndarray, new_blocks: tuple) -> tuple[list[int], list[int]]:
         """Take in what is new. Rows of new sequences are sent at once.
 
         Returns:
@@ -48,13 +49,12 @@ class Rows:
         places, blocks = [], []
         if newcomers:
             self._begin(newcomers)
-        for work in plan.work:
-            if work.new_blocks:
-                first = self.num_blocks[work.row]
-                self.num_blocks[work.row] += len(work.new_blocks)
-                begin = work.row * self.width + first
-                places.extend(range(begin, begin + len(work.new_blocks)))
-                blocks.extend(work.new_blocks)
+        for row, new in zip(rows.tolist(), new_blocks, strict=True):
+            if new:
+                begin = row * self.width + int(self.num_blocks[row])
+                self.num_blocks[row] += len(new)
+                places.extend(range(begin, begin + len(new)))
+                blocks.extend(new)
         if len(blocks) > self.num_rows:  # more than the message has room for
             self._put(self.block_tables.view(-1), places, blocks)
             return [], []
@@ -84,6 +84,7 @@ class Rows:
             self.is_random[work.row] = not params.greedy
             self.is_filtered[work.row] = not params.greedy and (k < self.vocab_size or params.top_p < 1 or params.min_p > 0)
             self.edits[work.row] = params.edits_logits
+            self.num_prompt[work.row] = work.sampling.num_prompt
             self.num_logprobs[work.row] = -1 if params.logprobs is None else params.logprobs
         index = self._send(rows)
         self.block_tables.index_fill_(0, index, 0)

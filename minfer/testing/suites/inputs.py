@@ -5,7 +5,6 @@ The plans are such as a scheduler makes: prompts in chunks and decodes, rows tha
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -14,23 +13,10 @@ import torch
 from hypothesis import strategies as st
 
 from minfer.errors import PartError
-from minfer.params import SamplingParams
 from minfer.sample.torch import sampling_tensors
+from minfer.testing.planner import MAX_LEN, NUM_ROWS, PARAMS, VOCAB, Planner
 from minfer.testing.properties import Case, Place, Property, expect
-from minfer.types import Batch, Bucket, Plan, Sampling, Work
-
-VOCAB = 50
-MAX_LEN = 24
-NUM_ROWS = 4
-PARAMS = {
-    "greedy": SamplingParams(temperature=0),
-    "random": SamplingParams(temperature=0.7, seed=3),
-    "filtered": SamplingParams(top_k=5, top_p=0.9, min_p=0.1),
-    "penalties": SamplingParams(repetition_penalty=1.3, presence_penalty=0.5),
-    "bias": SamplingParams(temperature=0, logit_bias={3: 2.0}, min_tokens=2),
-    "logprobs": SamplingParams(logprobs=2),
-    "prompt_logprobs": SamplingParams(prompt_logprobs=1),
-}
+from minfer.types import Batch, Bucket, Plan, SamplingTensors
 
 
 def cases(place: Place) -> st.SearchStrategy[Case]:
@@ -40,66 +26,13 @@ def cases(place: Place) -> st.SearchStrategy[Case]:
             "row": st.integers(0, NUM_ROWS - 1),
             "new": st.integers(1, 9),  # at most; after the prompt it is one
             "fresh": st.booleans(),  # free the row first
+            "back": st.booleans(),  # its sequence has given way, and comes back with nothing in the cache
             "prompt": st.integers(1, 12),  # length of the prompt of a new sequence
             "params": st.sampled_from(list(PARAMS)),
         }
     )
     steps = st.lists(st.lists(work, min_size=1, max_size=NUM_ROWS, unique_by=lambda each: each["row"]), min_size=1, max_size=6)
     return st.fixed_dictionaries({"block_size": st.sampled_from([4, 1, 2, 3, 24]), "steps": steps, "seed": st.integers(0, 9)})
-
-
-class Row:
-    """A running sequence as the scheduler knows it."""
-
-    def __init__(self, number: int, prompt: list[int], params: SamplingParams):
-        self.seq_id, self.ids, self.computed = number, prompt, 0
-        self.table: list[int] = []
-        self.sampling = Sampling(params, number, (7,), len(prompt))
-
-
-class Planner:
-    """Makes the plans of a case, and knows what each batch must be."""
-
-    def __init__(self, case: Case):
-        self.size, self.random = case["block_size"], random.Random(case["seed"])
-        self.rows: dict[int, Row] = {}
-        self.free_blocks = list(range(1, 200))
-        self.random.shuffle(self.free_blocks)
-        self.number = 0
-
-    def plan(self, step: int, asked: list[Case]) -> Plan:
-        freed = [each["row"] for each in asked if each["fresh"] or self.is_over(each["row"])]
-        for row in freed:
-            self.rows.pop(row, None)
-        works = sorted((self.work(each) for each in asked), key=lambda work: work.num_new > 1)
-        return Plan(step, works, freed)
-
-    def is_over(self, row: int) -> bool:
-        return row in self.rows and len(self.rows[row].ids) >= MAX_LEN
-
-    def work(self, each: Case) -> Work:
-        if each["row"] not in self.rows:
-            prompt = [self.random.randrange(VOCAB) for _ in range(each["prompt"])]
-            self.number += 1
-            self.rows[each["row"]] = Row(self.number, prompt, PARAMS[each["params"]])
-        row = self.rows[each["row"]]
-        start, end = row.computed, min(row.computed + each["new"], len(row.ids))
-        new_blocks = [self.free_blocks.pop() for _ in range(-(-end // self.size) - len(row.table))]
-        row.table += new_blocks
-        row.computed = end
-        params, samples = row.sampling.params, end == len(row.ids)
-        scored = row.ids[start + 1 : min(end + 1, row.sampling.num_prompt)] if params.prompt_logprobs is not None else []
-        return Work(
-            row.seq_id, each["row"], start, end - start, row.ids[start:end], new_blocks, samples, row.sampling,
-            row.ids[:] if samples and params.needs_history else None, scored or None,
-        )  # fmt: skip
-
-    def take(self, plan: Plan, ids: list[int]) -> None:
-        """What was sampled, one for each work that samples."""
-        sampled = iter(ids)
-        for work in plan.work:
-            if work.samples:
-                self.rows[work.row].ids.append(next(sampled))
 
 
 def make(part: Any, case: Case) -> tuple[Any, Planner]:
@@ -141,7 +74,9 @@ def check_padded(part: Any, case: Case) -> None:
         plan = planner.plan(step, asked)
         B, T, S = len(plan.work), sum(work.num_new for work in plan.work), sum(work.samples for work in plan.work)
         bucket = Bucket(NUM_ROWS) if T == B == S else Bucket(NUM_ROWS, T + step % 3)
-        sent = inputs.send(inputs.build(plan), bucket)
+        built = inputs.build(plan)
+        record(inputs, bucket)
+        sent = inputs.send(built, bucket)
         for column, what in ((sent.token_ids, "token_ids"), (sent.query_start, "query_start")):
             size = bucket.num_tokens if what == "token_ids" else bucket.rows + 1
             expect(len(column) == size, f"batch.{what} filled up to {size} in step {step}", len(column))
@@ -153,6 +88,13 @@ def check_padded(part: Any, case: Case) -> None:
         ids = batch.token_ids[T:].tolist()
         expect(all(0 <= token < VOCAB for token in ids), f"padding tokens that the model has, in step {step}", ids)
         sample(inputs, planner, plan, batch)
+
+
+def record(inputs: Any, bucket: Bucket) -> None:
+    """What a runner does that meets a bucket for the first time: the step on nothing but padding."""
+    batch = inputs.expand(inputs.send(None, bucket))
+    expect(not batch.slots.any(), "nothing but padding in a batch without sequences", batch.slots.tolist())
+    inputs.feed_back(batch, torch.zeros(bucket.rows, dtype=torch.int64))
 
 
 def unpadded(batch: Batch, B: int, T: int, S: int, plan: Plan) -> Batch:
@@ -173,16 +115,35 @@ def check_ahead(part: Any, case: Case) -> None:
     fresh: set[int] = set()  # seq_ids whose last token nobody has told the host
     for step, asked in enumerate(case["steps"]):
         plan = planner.plan(step, asked)
-        works = [work._replace(token_ids=work.token_ids[:-1]) if work.seq_id in fresh else work for work in plan.work]
+        unknown = {work.seq_id for work in plan.work if work.row not in plan.freed_rows} & fresh  # who comes back has waited for them
+        works = [work._replace(token_ids=work.token_ids[:-1]) if work.seq_id in unknown else work for work in plan.work]
         try:
             built = inputs.build(Plan(step, works, plan.freed_rows))
         except PartError:
-            expect(bool(fresh.intersection(work.seq_id for work in works)), "no error where every token is known", "one")
+            expect(bool(unknown), "no error where every token is known", "one")
             return
         batch = inputs.expand(inputs.send(built))
         check_batch(batch, planner, plan, step)
         sample(inputs, planner, plan, batch)
         fresh = {work.seq_id for work in plan.work if work.samples}
+
+
+HOST = ("num_decode", "max_query", "max_context", "query_lens", "contexts", "num_logprobs", "num_prompt_logprobs")
+
+
+def check_host(part: Any, case: Case) -> None:
+    """Before anything is sent: how many there are of everything, and all that the host needs to choose a way to run the step."""
+    inputs, planner = make(part, case)
+    for step, asked in enumerate(case["steps"]):
+        plan = planner.plan(step, asked)
+        batch, wanted = inputs.build(plan), wanted_fields(planner, plan)
+        for name in HOST:
+            check_field(name, getattr(batch, name), wanted[name], step)
+        for name in ("token_ids", "sample_at", "rows", "context_lens", "query_start"):
+            expect(len(getattr(batch, name)) == len(wanted[name]), f"{len(wanted[name])} of batch.{name} in step {step}",
+                   len(getattr(batch, name)))  # fmt: skip
+        check_sampling(batch, plan, step, ("all_greedy", "any_filter", "edits"))
+        planner.take(plan, [planner.random.randrange(VOCAB) for work in plan.work if work.samples])
 
 
 def wanted_fields(planner: Planner, plan: Plan) -> dict[str, Any]:
@@ -232,16 +193,23 @@ def check_tables(batch: Batch, planner: Planner, plan: Plan, step: int) -> None:
         expect(came == wanted, f"block table {wanted} of row {work.row} in step {step}", came)
 
 
-def check_sampling(batch: Batch, plan: Plan, step: int) -> None:
+def check_sampling(batch: Batch, plan: Plan, step: int, names: tuple[str, ...] = SamplingTensors.__slots__) -> None:
     rows = [(work.sampling, work.start + work.num_new, work.history) for work in plan.work if work.samples]
     wanted = sampling_tensors(rows, VOCAB, "cpu")
-    for name in wanted.__slots__:
+    for name in names:
         check_field(f"sampling.{name}", getattr(batch.sampling, name), getattr(wanted, name), step)
 
 
 PROPERTIES = [
+    Property("host", "What `build` gives says how many there are of everything, and how they are sampled.", cases, check_host, 100),
     Property("batch", "Every field of the batch is what minfer.types.Batch says, step after step.", cases, check, 200),
-    Property("padded", "So too where padding fills it up, and padding touches nobody's K/V.", cases, check_padded, 150),
+    Property(
+        "padded",
+        "So too where padding fills it up, and a step is recorded on padding first; padding touches nobody's K/V.",
+        cases,
+        check_padded,
+        150,
+    ),
     Property(
         "ahead", "Tokens that the host does not know yet are those that were fed back, or an error says so.", cases, check_ahead, 150
     ),
