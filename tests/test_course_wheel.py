@@ -35,7 +35,8 @@ def test_a_wheel_has_the_chapters(tmp_path):
     env = {**os.environ, "PYTHONPATH": str(site)}
     home = tmp_path / "home"
     home.mkdir()
-    done = subprocess.run([sys.executable, "-m", "minfer", "start", "ch04"], cwd=home, env=env, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "minfer", "start", "ch04"]
+    done = subprocess.run(command, cwd=home, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     starter = site / "minfer" / "chapters" / "04_continuous" / "part.py"
     assert (home / "04_continuous" / "part.py").read_text() == starter.read_text()
