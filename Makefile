@@ -30,9 +30,10 @@ model: setup  ## get the default model (93 MB)
 test: model  ## run the tests that need no GPU
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not gpu"
 
-lint: setup  ## check the style, and that the numbers of all pages are those that were measured
+lint: setup  ## check the style, the numbers of all pages, and that the starters are in step
 	$(BIN)/ruff check .
 	$(BIN)/python scripts/tables.py --check
+	PYTHONPATH=. $(BIN)/python scripts/starters.py --check
 
 tables: setup  ## write the numbers of README.md, docs and chapters from what was measured
 	$(BIN)/python scripts/tables.py
