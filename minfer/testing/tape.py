@@ -15,6 +15,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+import torch._dynamo  # a dispatch mode imports it at its first call, which takes seconds: better here than in somebody's first case
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
