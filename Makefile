@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # What .venv is made with: make setup PYTHON3=python3.12
 PYTHON3 ?= python3
-# The GPU targets also run where nothing can be installed, with a python3 that has PyTorch already.
-# What a GPU's files are called
+# What the files of a GPU's measurements are called
 CARD ?= gpu
+# The GPU targets also run where nothing can be installed, with a python3 that has PyTorch already.
 PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
 .PHONY: help setup demo model test lint tables starters measured drawings notebooks pairs gpu-test gpu-bench clean
