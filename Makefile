@@ -6,9 +6,11 @@ STAMP := $(VENV)/.installed
 # What .venv is made with: make setup PYTHON3=python3.12
 PYTHON3 ?= python3
 # The GPU targets also run where nothing can be installed, with a python3 that has PyTorch already.
+# What a GPU's files are called
+CARD ?= gpu
 PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
-.PHONY: help setup demo model test lint tables starters gpu-test gpu-bench clean
+.PHONY: help setup demo model test lint tables starters measured drawings notebooks pairs gpu-test gpu-bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "%-10s%s\n", $$1, $$2}'
@@ -28,12 +30,26 @@ model: setup  ## get the default model (93 MB)
 test: model  ## run the tests that need no GPU
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not gpu"
 
-lint: setup  ## check the style, and that the README's tables are those of benchmarks/results
+lint: setup  ## check the style, the numbers of all pages, and that the starters are in step
 	$(BIN)/ruff check .
 	$(BIN)/python scripts/tables.py --check
+	PYTHONPATH=. $(BIN)/python scripts/starters.py --check
 
-tables: setup  ## write the README's tables from benchmarks/results
+tables: setup  ## write the numbers of README.md, docs and chapters from what was measured
 	$(BIN)/python scripts/tables.py
+
+measured: setup  ## measure again what the chapters measure by themselves, on this machine
+	for each in $(wildcard chapters/*/measure.py); do PYTHONPATH=. $(BIN)/python "$$each" || exit 1; done
+
+drawings: setup  ## draw the chapters' drawings
+	for each in $(wildcard chapters/*/drawing.py); do PYTHONPATH=. $(BIN)/python "$$each" || exit 1; done
+
+pairs: setup  ## write each notebook.ipynb from the script beside it
+	$(BIN)/python scripts/pairs.py
+
+notebooks: model  ## run all notebooks from top to bottom
+	OMP_NUM_THREADS=1 PYTHONPATH="$(CURDIR)" $(BIN)/python -m pytest -n 2 --nbmake --nbmake-timeout=180 --durations=0 \
+		$(wildcard chapters/*/notebook.ipynb notebooks/*.ipynb)
 
 starters: setup  ## write the chapters' part.py from the reference parts, and the list of chapters
 	PYTHONPATH=. $(BIN)/python scripts/starters.py
@@ -41,9 +57,8 @@ starters: setup  ## write the chapters' part.py from the reference parts, and th
 gpu-test:  ## run the tests that need a GPU
 	PYTHONPATH=. $(PYTHON) -m pytest -m gpu
 
-gpu-bench:  ## measure the ladder on a GPU
-	mkdir -p benchmarks/results
-	PYTHONPATH=. $(PYTHON) -m minfer ladder --json benchmarks/results/ladder.json
+gpu-bench:  ## measure all that the pages say of a GPU; CARD names it in the files
+	PYTHONPATH=. PYTHON=$(PYTHON) sh scripts/gpu_bench.sh benchmarks/results $(CARD)
 
 clean:  ## remove what make has made here; models stay in ~/.cache
 	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -164,10 +164,7 @@ class Runner(Protocol):
 
     def __init__(self, model, kv: list[KV], inputs: Inputs, sample: Sample, config: EngineConfig): ...
     def warm_up(self) -> None: ...
-
-    def run(self, batch: Batch) -> StepResult:
-        """From what `inputs.build` gave to what was sampled; the next run may write over it."""
-        ...
+    def run(self, batch: Batch) -> StepResult: ...  # of what `inputs.build` gave; the next run may write over the result
 
 
 class Linear(Protocol):

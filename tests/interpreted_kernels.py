@@ -35,7 +35,7 @@ from minfer.linear.triton import linear
 from minfer.norm.triton import add_rms_norm
 from minfer.params import SamplingParams
 from minfer.sample import triton as triton_sample
-from minfer.sample.noise import log_arrivals
+from minfer.sample.noise import START, log_arrivals
 from minfer.sample.torch import sampling_tensors
 from minfer.testing.batches import LAYOUTS
 from minfer.testing.checking import check
@@ -189,8 +189,8 @@ def test_a_greedy_row_takes_the_first_of_equal_logits(programs, rows, monkeypatc
 
 @pytest.mark.parametrize("late", [0.01, -0.01])
 def test_a_very_early_arrival_keeps_its_digits(late):
-    """Token 0 of seed 0 and position 0 arrives at 1e-10, which 1 - v would round to nothing; it may be too late or just in time."""
-    tensors = sampling_tensors([row(SamplingParams(), seed=0, position=0)], 300, "cpu")
+    """Token 0 of seed START and position 0 arrives at 1e-10, which 1 - v would round to nothing; it may be too late or just in time."""
+    tensors = sampling_tensors([row(SamplingParams(), seed=START, position=0)], 300, "cpu")
     noise = log_arrivals(tensors.seeds, tensors.positions, 300)[0]
     assert noise[0] < -22
     logits = torch.zeros(1, 300)

@@ -50,21 +50,21 @@ def attention_case(
 
 def as_recorded(q: torch.Tensor, kv: KV, batch: Batch, random: random.Random) -> tuple[torch.Tensor, KV, Batch]:
     """The same as a recorded mixed step: padding tokens and rows behind it, and no lengths on the host."""
-    T, rows = len(q) + random.randint(0, 5), batch.num_seqs + random.randint(0, 3)
-    lens = F.pad(batch.query_start, (0, rows - batch.num_seqs), value=len(q)).diff()
-    context_lens = F.pad(batch.context_lens, (0, rows - batch.num_seqs))
+    more_tokens, more_rows = random.randint(0, 5), random.randint(0, 3)
+    rows = batch.num_seqs + more_rows
+    query_start, context_lens = F.pad(batch.query_start, (0, more_rows), value=len(q)), F.pad(batch.context_lens, (0, more_rows))
     padded = replace(
         batch,
-        query_start=F.pad(batch.query_start, (0, rows - batch.num_seqs), value=len(q)),
+        query_start=query_start,
         context_lens=context_lens,
-        block_tables=F.pad(batch.block_tables, (0, 2, 0, rows - batch.num_seqs)),
-        decode_lens=torch.where(lens == 1, context_lens, 0),
+        block_tables=F.pad(batch.block_tables, (0, 2, 0, more_rows)),
+        decode_lens=torch.where(query_start.diff() == 1, context_lens, 0),
         contexts=Unknown(rows),
         query_lens=Unknown(rows),
         num_decode=0,
         recorded=True,
     )
-    return torch.cat((q, torch.full_like(q[:1], torch.nan).expand(T - len(q), -1, -1))), kv, padded
+    return torch.cat((q, torch.full_like(q[:1], torch.nan).expand(more_tokens, -1, -1))), kv, padded
 
 
 class Draw:

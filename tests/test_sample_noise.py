@@ -68,6 +68,20 @@ def test_every_bit_of_the_noise_is_balanced():
         assert (share - 0.5).abs().max() < 5 * 0.5 / 256
 
 
+@pytest.mark.parametrize("seed", [0, 1, -1, 2**32, 2**63 - 1])
+def test_no_token_is_favoured_where_seed_and_position_are_small_numbers(seed):
+    """Of 200 positions' earliest tokens few are alike, few are the position itself, and none is far earlier than chance has it.
+
+    A token is earlier than exp(-16) with probability 1.1e-7, so among 200 * 4096 tokens one is in one run of eleven; at exp(-20), in
+    one of six hundred.
+    """
+    positions = torch.arange(200)
+    earliest, tokens = log_arrivals(torch.full_like(positions, seed), positions, 4096).min(-1)
+    assert (tokens == positions).sum() <= 2
+    assert len(set(tokens.tolist())) > 180
+    assert earliest.min() > -20
+
+
 @settings(deadline=None, max_examples=50)
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**31), st.integers(0, 63))
 def test_noise_depends_on_every_bit_of_the_seed(seed, position, bit):
@@ -91,7 +105,7 @@ def test_the_hash_is_the_documented_one():
     signed = torch.tensor(numbers).to(torch.int32)
     assert [word % 2**32 for word in mix(signed).tolist()] == [reference(number) for number in numbers]
     seed, position = -(2**40) - 3, 77
-    key = reference(reference(reference(seed % 2**32) ^ (seed >> 32) % 2**32) ^ position)
+    key = reference(reference(reference(seed % 2**32 ^ 0x9E3779B9) ^ (seed >> 32) % 2**32) ^ position)
     expected = [reference(key ^ reference(token)) for token in range(20)]
     assert [word % 2**32 for word in random_words(torch.tensor([seed]), torch.tensor([position]), 20)[0].tolist()] == expected
 

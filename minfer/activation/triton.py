@@ -23,7 +23,7 @@ TILE = 1024
 
 
 @triton.jit
-def kernel(gate_up, out, row_stride, I: tl.constexpr, TILE: tl.constexpr, OVERLAP: tl.constexpr):  # noqa: E741
+def gate_times_up(gate_up, out, row_stride, I: tl.constexpr, TILE: tl.constexpr, OVERLAP: tl.constexpr):  # noqa: E741
     tiles: tl.constexpr = (I + TILE - 1) // TILE
     row = (tl.program_id(0) // tiles).to(tl.int64)
     column = tl.program_id(0) % tiles * TILE + tl.arange(0, TILE)
@@ -31,10 +31,12 @@ def kernel(gate_up, out, row_stride, I: tl.constexpr, TILE: tl.constexpr, OVERLA
     if OVERLAP:
         gdc_launch_dependents()
         gdc_wait()
+    # ch10 task1: load gate and up, and store silu(gate) * up
     gate = tl.load(gate_up + row * row_stride + column, mask=ok).to(tl.float32)
     up = tl.load(gate_up + row * row_stride + I + column, mask=ok).to(tl.float32)
     silu = (gate / (1 + tl.exp(-gate))).to(out.dtype.element_ty).to(tl.float32)  # rounded first, as transformers does
     tl.store(out + row * I + column, silu * up, mask=ok)
+    # end of ch10 task1
 
 
 def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
@@ -43,5 +45,5 @@ def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
     out = torch.empty(T, I, dtype=gate_up.dtype, device=gate_up.device)
     if T:
         programs = T * triton.cdiv(I, TILE)
-        kernel[(programs,)](gate_up, out, gate_up.stride(0), I=I, TILE=TILE, num_warps=4, **overlap(out.device, T))
+        gate_times_up[(programs,)](gate_up, out, gate_up.stride(0), I=I, TILE=TILE, num_warps=4, **overlap(out.device, T))
     return out

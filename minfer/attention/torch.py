@@ -46,6 +46,7 @@ def decode(
     The contexts are aligned at their ends, so that a window is nothing but fewer keys. Those shorter than L fill up with their
     first token, which is masked there. Products and roundings follow transformers' eager attention.
     """
+    # ch02 task3: read the keys, score them, mask what is no part of the context, softmax, weigh the values
     (B, Hq, D), Hkv = q.shape, kv[0].shape[2]
     num_keys = max(1, min(max(contexts), window or max(contexts)))
     ragged = min(contexts) < num_keys
@@ -62,10 +63,12 @@ def decode(
     weights = scores.softmax(dim=-1, dtype=torch.float32).to(q.dtype).view(B * Hkv, -1, num_keys)
     out = torch.bmm(weights, read(kv[1], rows).view(B * Hkv, num_keys, D)).view(B, Hq, D)
     return out.masked_fill_((context_lens == 0)[:, None, None], 0.0) if 0 in contexts else out
+    # end of ch02 task3
 
 
 def prefill(q: torch.Tensor, kv: KV, block_table: torch.Tensor, context: int, scale: float, window: int | None) -> torch.Tensor:
     """The last tokens of one sequence, q [T, Hq, D], over its `context` tokens so far → [T, Hq, D]."""
+    # ch02 task4: the same for many queries of one sequence; each sees one key more than the one before it
     (T, _, D), Hkv = q.shape, kv[0].shape[2]
     begin = max(0, context - T - window + 1) if window else 0  # the first key that the first query sees
     positions = torch.arange(begin, context, device=q.device)
@@ -78,6 +81,7 @@ def prefill(q: torch.Tensor, kv: KV, block_table: torch.Tensor, context: int, sc
     return F.scaled_dot_product_attention(
         q.transpose(0, 1)[None], keys, values, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=True
     )[0].transpose(0, 1)
+    # end of ch02 task4
 
 
 def find_rows(positions: torch.Tensor, block_tables: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:

@@ -97,6 +97,7 @@ def decode(
             mask = mask & (dim < D)[None, :]
         following = tl.load(table + tl.minimum(start + TILE + piece, last) // BLOCK)
         at = (spread(blocks, block_stride, PIECES, TILE, ALIGN) + (position % BLOCK) * token_stride)[:, None] + dim[None, :]
+        # ch06 task2: fold the keys and values of this tile into best, total and values
         k = tl.load(k_cache + at, mask=mask, other=0.0)
         scores = tl.dot(queries, tl.trans(k), input_precision="ieee") * scale
         scores = tl.where(ok[None, :], scores, float("-inf"))
@@ -107,6 +108,7 @@ def decode(
         v = tl.load(v_cache + at, mask=mask, other=0.0)
         values = values * fade[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee")
         best = better
+        # end of ch06 task2
         blocks = following
 
     values = values / tl.where(total > 0, total, 1.0)[:, None]  # zeros for a split without keys, or a row without context
@@ -128,6 +130,7 @@ def merge(partial, lse, out, num_splits, D: tl.constexpr, DP: tl.constexpr, SP: 
     if OVERLAP:
         gdc_launch_dependents()
         gdc_wait()
+    # ch06 task3: weigh the values of each split by its share of the whole sum; zeros for a row without context
     logs = tl.load(lse + place * num_splits + split, mask=split < num_splits, other=float("-inf"))
     best = tl.max(logs, 0)
     weights = tl.exp2(logs - tl.where(best == float("-inf"), 0.0, best))  # all zero for a row without context
@@ -135,6 +138,7 @@ def merge(partial, lse, out, num_splits, D: tl.constexpr, DP: tl.constexpr, SP: 
     values = tl.load(partial + (place * num_splits + split)[:, None] * D + dim[None, :], mask=mask, other=0.0)
     total = tl.sum(weights, 0)
     mean = tl.sum(values * weights[:, None], 0) / tl.where(total > 0, total, 1.0)
+    # end of ch06 task3
     tl.store(out + place * D + dim, mean.to(out.dtype.element_ty), mask=in_head)
 
 
@@ -207,8 +211,10 @@ def attention(q: torch.Tensor, kv: KV, batch: Batch, scale: float, window: int |
     first = batch.num_decode
     if first:
         decode_attention(q, kv, batch, first, scale, window, out)
+    # ch06 task1: run prefill on each chunk, with the pages and the context of its own sequence
     for row in range(batch.num_decode, batch.num_seqs):
         last = first + batch.query_lens[row]
         out[first:last] = prefill(q[first:last], kv, batch.block_tables[row], batch.contexts[row], scale, window)
         first = last
+    # end of ch06 task1
     return out

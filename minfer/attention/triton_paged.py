@@ -100,8 +100,11 @@ def attend(
         key = start + tl.arange(0, KEYS)[None, :]
         seen = key <= position[:, None]
         if WINDOW:
+            # ch11 task3: of these, the last `window` keys up to the query's own
             seen = seen & (key > position[:, None] - window)
+            # end of ch11 task3
         scores = tl.where(seen, scores, float("-inf"))
+    # ch11 task2: one step of the online softmax in base 2; a query that has seen no key yet must not give NaN
     better = tl.maximum(best, tl.max(scores, 1) * scale)
     top = better
     if WINDOW:
@@ -111,6 +114,7 @@ def attend(
     total = total * fade + tl.sum(weights, 1)
     result = tl.dot(weights.to(v.dtype), v, result * fade[:, None], input_precision="ieee")
     return better, total, result
+    # end of ch11 task2
 
 
 @triton.jit(do_not_specialize=["first", "rows"])
@@ -140,6 +144,7 @@ def prefill(
         result = tl.zeros([QUERIES, DP], tl.float32)
         free = 0  # from here on no window hides a key; up to `diagonal` all queries see all keys
         if WINDOW:
+            # ch11 task3: begin at the first tile with a key in the window; `free` is where the window hides no key any more
             begin = tl.maximum(oldest - window + 1, 0) // KEYS * KEYS
             free = tl.minimum(tl.cdiv(tl.maximum(end - window, 0), KEYS) * KEYS, end)
             for start in range(begin, free, KEYS):
@@ -147,6 +152,8 @@ def prefill(
                     queries, copy, start, key_row, value_row, column, width, position, window, scale, best, total, result,
                     KEYS, DP, True, WINDOW, ENGINE,
                 )  # fmt: skip
+            # end of ch11 task3
+        # ch11 task2: whole tiles up to the diagonal without a mask, then those on it with one
         diagonal = tl.maximum((oldest + 1) // KEYS * KEYS, free)
         for start in range(free, diagonal, KEYS):
             best, total, result = attend(
@@ -158,6 +165,7 @@ def prefill(
                 queries, copy, start, key_row, value_row, column, width, position, window, scale, best, total, result,
                 KEYS, DP, True, WINDOW, ENGINE,
             )  # fmt: skip
+        # end of ch11 task2
         result = result / tl.where(total > 0, total, 1.0)[:, None]  # a window hides all keys of the rows beyond the chunk
         tl.store(out + token * (Hq * D) + head * D + dim[None, :], result.to(out.dtype.element_ty), mask=mask)
 
@@ -240,8 +248,10 @@ def attention(q: torch.Tensor, kv: KV, batch: Batch, scale: float, window: int |
         decode_attention(q, kv, decodes, min(batch.num_seqs, len(q)), scale, window, out)
         chunk_attention(q, kv, batch, scale, window, out)  # also over what the decodes left in its rows
         return out
+    # ch11 task1: decode rows by decode_attention, the sequences behind them by prefill_attention, both into `out`
     if batch.num_decode:
         decode_attention(q, kv, batch, batch.num_decode, scale, window, out)
     if batch.num_decode < batch.num_seqs:
         prefill_attention(q, kv, batch, batch.num_decode, scale, window, out)
     return out
+    # end of ch11 task1

@@ -6,22 +6,20 @@ From: an engine. To: `minfer bench profile`, as tables, a report and a trace.
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import torch
 
 from minfer.bench.profile import WARM, Activity, Recorder
 from minfer.bench.steady import decoding, prefill, seconds_of, synchronize
+from minfer.bench.stopwatch import Stopwatch
+from minfer.bench.timeline import Timeline
 from minfer.bench.timing import copy_rate
 from minfer.llm import LLM
 from minfer.model_config import ModelConfig
 
-VERBS = ("schedule", "launch", "wait", "commit")
 PROFILED = 8  # decode steps
 REPEATS = 3  # of the prefill
 
@@ -58,6 +56,7 @@ class Breakdown:
     copy_rate: float  # bytes a second, read and written together
     decode: Phase
     prefill: Phase
+    timeline: Timeline  # of some of the decode steps that were profiled
 
     @property
     def floor_ms(self) -> float:
@@ -79,51 +78,8 @@ class Breakdown:
             "floor_ms": self.floor_ms,
             "share_of_floor": self.share_of_floor,
             "phases": [self.decode.describe(), self.prefill.describe()],
+            "timeline": self.timeline.describe(),
         }
-
-
-class Stopwatch:
-    """Adds up the host's time in each of the four verbs, while it is entered."""
-
-    def __init__(self, llm: LLM):
-        self.scheduler, self.executor = llm.engine.scheduler, llm.engine.executor
-        self.seconds: Counter[str] = Counter()
-
-    def __enter__(self) -> Stopwatch:
-        launch = self._timed("launch", self.executor.launch)
-        self.scheduler.schedule = self._timed("schedule", self.scheduler.schedule)
-        self.scheduler.commit = self._timed("commit", self.scheduler.commit)
-        self.executor.launch = lambda plan: TimedPending(launch(plan), self)
-        return self
-
-    def __exit__(self, *exception) -> None:
-        del self.scheduler.schedule, self.scheduler.commit, self.executor.launch
-
-    def _timed(self, verb: str, function: Callable) -> Callable:
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            start = time.perf_counter()
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self.seconds[verb] += time.perf_counter() - start
-
-        return timed
-
-    def per_step(self, steps: int, ms_per_step: float) -> dict[str, float]:
-        """Milliseconds of each verb, and of what is left."""
-        verbs = {verb: 1e3 * self.seconds[verb] / steps for verb in VERBS}
-        return {**verbs, "rest": ms_per_step - sum(verbs.values())}
-
-
-class TimedPending:
-    """A step in flight, whose `wait` is timed."""
-
-    def __init__(self, pending: Any, watch: Stopwatch):
-        self._pending = pending
-        self.wait = watch._timed("wait", pending.wait)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._pending, name)
 
 
 def break_down(llm: LLM, batch: int, context: int, steps: int, trace: Path | None = None) -> Breakdown:
@@ -146,7 +102,7 @@ def break_down(llm: LLM, batch: int, context: int, steps: int, trace: Path | Non
             decode_ms = 1e3 * seconds_of(llm, steps)
     rate = rate_of_copy(llm.config.device)
     with decoding(llm, batch, context, length) as names, Recorder(llm, trace) as recorder:
-        with recorder.mark("decode"):
+        with Stopwatch(llm), recorder.mark("decode"):
             seconds_of(llm, min(steps, PROFILED))
         for name in names:
             llm.abort(name)
@@ -161,6 +117,7 @@ def break_down(llm: LLM, batch: int, context: int, steps: int, trace: Path | Non
         rate,
         Phase("decode", batch, batch, decode_ms, watch.per_step(steps, decode_ms), seen["decode"]),
         Phase("prefill", prompts, prompts * context // seen["prefill"].steps, prefill_ms, prefill_verbs, seen["prefill"]),
+        recorder.timeline,
     )
 
 

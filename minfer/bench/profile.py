@@ -16,6 +16,7 @@ from statistics import median
 import torch
 
 from minfer.bench.steady import decoding, no_room, seconds_of, synchronize
+from minfer.bench.timeline import Timeline, timeline
 from minfer.llm import LLM
 
 PROMPT = 16  # tokens
@@ -59,6 +60,7 @@ class Recorder:
         self.llm, self.trace = llm, trace
         self.steps: dict[str, int] = {}
         self.activities: dict[str, Activity] = {}
+        self.timeline = Timeline([], [])  # where a Stopwatch marked the verbs
 
     def __enter__(self) -> Recorder:
         kinds = [torch.profiler.ProfilerActivity.CPU]
@@ -82,6 +84,7 @@ class Recorder:
         if kind is None:
             events = self._profiler.events()
             self.activities = {name: activity(events, name, steps) for name, steps in self.steps.items()}
+            self.timeline = timeline(events, MARK)
             if self.trace is not None:
                 self._profiler.export_chrome_trace(str(self.trace))
 

@@ -45,8 +45,10 @@ class PagedBlocks:
         parent = seq.parent
         if parent is None or seq.num_output or not parent.block_table or not parent.num_output or parent.num_preemptions:
             return 0
+        # ch03 task3: take the prompt blocks of the parent; how many tokens need no computing?
         self._take(seq, parent.block_table[: self._blocks_for(seq.num_prompt)])
         return seq.num_prompt - 1
+        # end of ch03 task3
 
     def allocate(self, seq: Sequence, num_tokens: int, keep: int = 0) -> bool:
         """
@@ -60,46 +62,62 @@ class PagedBlocks:
         shared = first < len(table) and self.refs[table[first]] > 1
         if not shared and num_tokens <= len(table) * block_size:
             return True
+        # ch03 task1: take what is missing if `keep` blocks then stay free, a copy of a shared block included; else nothing
         new = max(self._blocks_for(num_tokens) - len(table), 0)
         if new + shared and new + shared + keep > len(self._free):
             return False
+        table.extend(self._pop() for _ in range(new))
+        # end of ch03 task1
         if shared:
+            # ch03 task3: a copy takes the place of the shared block
             copy = self._pop()
             self.copies.append(Copy("copy", table[first], copy))
             self._release([table[first]])
             table[first] = copy
-        table.extend(self._pop() for _ in range(new))
+            # end of ch03 task3
         return True
 
     def commit(self, seq: Sequence) -> None:
         pass
 
     def free(self, seq: Sequence) -> None:
+        # ch03 task2: give back every block of the table, once
         self._release(reversed(seq.block_table))
         seq.block_table.clear()
+        # end of ch03 task2
 
     def _blocks_for(self, num_tokens: int) -> int:
+        # ch03 task1: round up
         return -(-num_tokens // self.block_size)
+        # end of ch03 task1
 
     def _pop(self) -> int:
+        # ch03 task1: a block from the front of the free ones; it has one reader now
         block, _ = self._free.popitem(last=False)
         self.refs[block] = 1
         return block
+        # end of ch03 task1
 
     def _take(self, seq: Sequence, blocks: Iterable[int]) -> None:
         for block in blocks:
+            # ch03 task3: one reader more; a block that was free is so no longer
             if self.refs[block] == 0:
                 del self._free[block]
             self.refs[block] += 1
             seq.block_table.append(block)
+            # end of ch03 task3
 
     def _release(self, blocks: Iterable[int]) -> None:
         for block in blocks:
+            # ch03 task2: one reader less; a block that nobody reads is free
             self.refs[block] -= 1
             if self.refs[block] == 0:
                 self._put_back(block)
+            # end of ch03 task2
 
     def _put_back(self, block: int) -> None:
         """To the front: the block freed last is used first, so memory never touched stays untouched."""
+        # ch03 task2: back to the front
         self._free[block] = None
         self._free.move_to_end(block, last=False)
+        # end of ch03 task2

@@ -53,6 +53,7 @@ class PrefixBlocks(PagedBlocks):
         entries = self._chains.setdefault(seq.seq_id, [])
         num_full = min(seq.num_computed, seq.num_tokens) // self.block_size
         for i in range(len(entries), min(num_full, len(seq.block_table))):
+            # ch09 task1: enter block i under its key, unless the tree has such a block already
             parent = entries[-1] if entries else None
             tokens = self._tokens(seq, i)
             key = chain(parent.key if parent else seq.request.cache_salt, tokens)
@@ -62,6 +63,7 @@ class PrefixBlocks(PagedBlocks):
                 self._forget(self._by_key.get(key))  # a colliding hash, or an entry whose parent was dropped
                 self._by_key[key] = self._by_block[entry.block] = entry
             entries.append(entry)
+            # end of ch09 task1
 
     def free(self, seq: Sequence) -> None:
         super().free(seq)
@@ -72,6 +74,7 @@ class PrefixBlocks(PagedBlocks):
         if seq.index == 0 and seq.sampling.params.prompt_logprobs is not None:
             return []  # every prompt token's logits are wanted
         entries: list[Cached] = []
+        # ch09 task1: follow the chain from the first block on, as far as the tree goes
         for i in range((seq.num_tokens - 1) // self.block_size):
             parent = entries[-1] if entries else None
             tokens = self._tokens(seq, i)
@@ -79,13 +82,17 @@ class PrefixBlocks(PagedBlocks):
             if entry is None:
                 break
             entries.append(entry)
+        # end of ch09 task1
         return entries
 
     def _hit(self, key: int, parent: Cached | None, tokens: tuple[int, ...]) -> Cached | None:
+        """The entry of that key, if it is this block: the key is a hash, and two blocks may have the same."""
+        # ch09 task1: look under the key, and make sure
         entry = self._by_key.get(key)
         if entry is not None and entry.parent is parent and entry.tokens == tokens:
             return entry
         return None
+        # end of ch09 task1
 
     def _tokens(self, seq: Sequence, i: int) -> tuple[int, ...]:
         return tuple(seq.token_ids[i * self.block_size : (i + 1) * self.block_size])
@@ -96,11 +103,15 @@ class PrefixBlocks(PagedBlocks):
         return block
 
     def _put_back(self, block: int) -> None:
-        """A block in the tree goes to the back: it is reused when all that were freed before it have been."""
+        """Nobody holds it any more: from now on it may be used again, in its turn."""
         super()._put_back(block)
         if block in self._by_block:
-            self._free.move_to_end(block)
+            # ch09 task2: it can still be found; when should its turn be?
+            self._free.move_to_end(block)  # to the back: when all that were freed before it have been used
+            # end of ch09 task2
 
     def _forget(self, entry: Cached | None) -> None:
         if entry is not None:
+            # ch09 task3: from now on nobody may find it
             del self._by_key[entry.key], self._by_block[entry.block]
+            # end of ch09 task3

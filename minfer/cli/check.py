@@ -90,7 +90,7 @@ def run(target: Target, examples: int | None, replay: str | None, seed: int) -> 
     from minfer.testing import checking
     from minfer.testing.suites import suite_of
 
-    suite = suite_of(target.slot)
+    suite = suite_of(target.slot, promised=replay is not None)
     if replay is None:
         yield from checking.check_suite(suite, target.part, target.place, examples, seed)
         return

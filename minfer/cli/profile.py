@@ -33,15 +33,20 @@ def profile(
     context: Annotated[int, typer.Option(min=1, help="Tokens of each prompt.")] = 512,
     steps: Annotated[int, typer.Option(min=2, help="Decode steps to time; at most 8 of them are profiled.")] = 32,
     trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the timeline, for chrome://tracing or Perfetto.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw three decode steps, host and device: .svg or .png.")] = None,
     report: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all that was measured.")] = None,
     engine: LLMOptions,
 ) -> None:
     """Where the time of a decode step and of a prefill step goes: host, launches, kernels, and the floor that memory sets."""
     from minfer.bench.breakdown import break_down
+    from minfer.bench.plot import check_matplotlib
     from minfer.bench.report import check_writable, write_json
+    from minfer.bench.timeline import plot_timeline
 
-    for path in filter(None, (trace, report)):
+    for path in filter(None, (trace, plot, report)):
         check_writable(path)
+    if plot is not None:
+        check_matplotlib()
     engine = with_shape(engine, shape)
     with engine.open() as llm:
         result = break_down(llm, batch, context, steps, trace)
@@ -50,8 +55,10 @@ def profile(
     if report is not None:
         write_json(report, {"kind": "profile", **heading(engine), "stage": stage, "dtype": dtype, **result.describe()})
         note(f"wrote {report}")
-    if trace is not None:
-        note(f"wrote {trace}")
+    if plot is not None:
+        plot_timeline(result.timeline.describe(), f"{engine.model}, stage {stage}, {batch} sequences, context {context}", plot)
+    for path in filter(None, (trace, plot)):
+        note(f"wrote {path}")
 
 
 def show(result: Breakdown, title: str) -> None:

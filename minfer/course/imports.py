@@ -32,8 +32,8 @@ class Imports:
         self.names: dict[str, set[tuple[str, str | None]]] = defaultdict(set)
         self.homes: dict[str, tuple[str, str]] = {}  # what a name is bound to
 
-    def take(self, tree: ast.Module, wanted: set[str]) -> None:
-        """Those of a module's imports that bind a wanted name."""
+    def take(self, tree: ast.Module, wanted: set[str], kept: set[tuple[str, str]]) -> None:
+        """Those of a module's imports that bind a wanted name; not what the starter itself keeps, as (module, name)."""
         statements = [each for node in tree.body for each in (node.body if isinstance(node, ast.If) else [node])]
         for node in statements:
             if isinstance(node, ast.Import):
@@ -44,7 +44,7 @@ class Imports:
                         self.modules.add((alias.name, alias.asname))
             elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
                 for alias in node.names:
-                    if (alias.asname or alias.name) in wanted:
+                    if (alias.asname or alias.name) in wanted and (node.module, alias.name) not in kept:
                         self._bind(alias.asname or alias.name, (node.module, alias.name))
                         self.names[node.module].add((alias.name, alias.asname))
 

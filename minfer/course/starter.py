@@ -69,6 +69,7 @@ def build(parts: list[Reference], chapter_id: str) -> str:
     """The text below the header, from these references, without the regions of that chapter."""
     imports, needs, docs, sections = Imports(), set(), [], []
     clashes = _clashes(parts)
+    kept = {(part.module, name) for part in parts for name in part.keep}
     for part in parts:
         solved = without_comments(part.source)
         tree = ast.parse(solved)
@@ -80,7 +81,7 @@ def build(parts: list[Reference], chapter_id: str) -> str:
         for name in borrowed:
             if again := names_in(defined[name]) & set(part.keep):
                 raise ChapterError(f"{part.file}: {name} is not kept and uses {', '.join(again)}, which is: keep {name} too")
-        imports.take(tree, used)
+        imports.take(tree, used, kept)
         imports.add(part.module, borrowed)
         if "needs" in defined:
             needs |= ast.literal_eval(defined["needs"].value)
@@ -99,8 +100,9 @@ def build(parts: list[Reference], chapter_id: str) -> str:
 def header(chapter: Chapter, body: str) -> str:
     """What a student reads first: what the file is, and the commands."""
     tasks = "\n".join(f"#   {task.id}, {task.points} points{', a bonus' * task.bonus}: {task.title}" for task in chapter.tasks)
-    slots = " and ".join(f"{name} for the slot {slot}" for slot, name in chapter.part.items())
-    return f"""# Chapter {chapter.number}, {chapter.title}. Edit this file: it is your {slots}.
+    parts = [f"{name} for the slot {slot}" for slot, name in chapter.part.items()]
+    yours = f" {parts[0]}." if len(parts) == 1 else "".join(f"\n#   {part}" for part in parts)
+    return f"""# Chapter {chapter.number}, {chapter.title}. Edit this file: it is your{yours}
 #
 {tasks}
 #
@@ -169,5 +171,5 @@ def _docstring(docs: list[tuple[str, str]]) -> str:
     """The references' own, one after the other where there are several."""
     if len(docs) == 1:
         return f'"""{docs[0][1]}"""\n'
-    texts = [f"Slot `{slot}`\n\n{doc.strip()}" for slot, doc in docs]
+    texts = [doc.strip() if doc.startswith("Slot `") else f"Slot `{slot}`\n\n{doc.strip()}" for slot, doc in docs]
     return '"""' + "\n\n".join(texts) + '\n"""\n'

@@ -80,6 +80,8 @@ def events(request: Request) -> Iterator[dict[str, Any]]:
         if current == ENGINE:
             return
         request.jobs = request.jobs[[job.id for job in request.jobs].index(current) + 1 :]
+        if not request.jobs and not request.engine:
+            return
 
 
 def _one_worker(request: Request) -> Iterator[dict[str, Any]]:

@@ -38,7 +38,7 @@ def main(request: dict[str, Any], pipe: int) -> None:
     for slot, name in request["parts"].items():
         tell("begin", job=f"load {slot}")
         try:
-            targets[slot] = checking.load(slot, name)
+            targets[slot] = checking.load(chapter, slot, name)
         except MinferError as error:
             tell("unusable", slot=slot, text=str(error))
         else:

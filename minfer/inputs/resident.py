@@ -53,6 +53,7 @@ class ResidentInputs:
         places, blocks = self.rows.enter(plan, rows, np.array(seq_ids), new_blocks)
         B, T, S = len(rows), int(ends[-1]), len(sampled)
         self.message = self.fixed if self.fixed.num_tokens >= T else self._make_message(T)
+        # ch12 task1: fill the message's columns in: of B rows, S samples and the new blocks, and what is known of each of T tokens
         column = self.message.begin()
         column["rows"][:B] = rows
         column["context_lens"][:B] = contexts
@@ -73,6 +74,7 @@ class ResidentInputs:
         token["rope_len"] = np.maximum(position + 1, self.rows.num_prompt[rows][owner])
         token["place"] = token["row"] * self.rows.width + position // self.block_size
         token["offset"] = position % self.block_size
+        # end of ch12 task1
         view, in_rows = self.message.view(B, T, S), rows[sampled]
         ways = self.rows.ways(in_rows, sampled, samplings, contexts, histories)
         return replace(
@@ -97,8 +99,11 @@ class ResidentInputs:
             scores = {name: value.to(self.device) for name in SCORES if (value := getattr(batch, name)) is not None}
             return replace(batch, **scores)
         else:
+            # ch12 task3: padding behind the batch, up to the bucket; then send as many tokens as the bucket has
             self.message.pad(batch, bucket)
             self.message.send(bucket.num_tokens)
+            # end of ch12 task3
+        # ch12 task3: a batch of views of the fixed message; in a recorded step the same batch every time
         if self.recorded and bucket in self.padded:
             return self.padded[bucket]
         view = self.fixed.view(bucket.rows, bucket.num_tokens, bucket.rows)
@@ -107,11 +112,13 @@ class ResidentInputs:
         padded = replace(batch, **columns, sampling=replace(batch.sampling, positions=view.sampling.positions))
         self.padded[bucket] = with_host_padding(padded, bucket, self.recorded, self.max_len)
         return self.padded[bucket]
+        # end of ch12 task3
 
     # On the device
 
     def expand(self, batch: Batch) -> Batch:
         """Enters the new blocks, and looks up by row what the message leaves out."""
+        # ch12 task2: write the new blocks into the tables; then ids, positions, slots, tables and sampling, all by row
         rows, message = self.rows, self.message
         flat = rows.block_tables.view(-1)
         flat.index_copy_(0, message.at["new_places"], message.at["new_blocks"])
@@ -127,17 +134,22 @@ class ResidentInputs:
             block_tables=rows.block_tables.index_select(0, batch.rows),
             sampling=replace(batch.sampling, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seeds=seeds),
         )
+        # end of ch12 task2
 
     def feed_back(self, batch: Batch, next_ids: torch.Tensor) -> None:
         """Each sampled row's last token; those of padding go to row R."""
+        # ch12 task2: remember each sampled row's token
         self.rows.last_ids.index_copy_(0, batch.sampled_rows, next_ids)
+        # end of ch12 task2
 
 
 def _with_unknown(token_ids: tuple[list[int], ...], query_lens: np.ndarray) -> list[int]:
     """All ids in a row, UNKNOWN where a sequence's last one is missing."""
+    # ch12 task1: join the lists; where one is a token short of its count, UNKNOWN takes the place
     if len(query_lens) == query_lens.sum():
         return [known[0] if known else UNKNOWN for known in token_ids]
     ids: list[int] = []
     for known, count in zip(token_ids, query_lens.tolist(), strict=True):
         ids += known if len(known) == count else [*known, UNKNOWN]
     return ids
+    # end of ch12 task1

@@ -27,11 +27,14 @@ def loop(scheduler, executor) -> Iterator[list[Sequence]]:
     in_flight = None
     while scheduler.has_work() or in_flight:
         plan = scheduler.schedule()
+        # ch13 task1: nothing planned and nothing in flight, though there is work: raise a RuntimeError that says so
         if plan is None and in_flight is None:
             raise RuntimeError(
                 f"{type(scheduler).__name__}.schedule() returned no plan although sequences are alive and no step is in flight; "
                 "a scheduler must plan at least one of them"
             )
+        # end of ch13 task1
+        # ch13 task2: launch this step if there is one, then wait for the step in flight and commit it; yield who moved
         launched = (plan, executor.launch(plan)) if plan is not None else None
         moved = []
         if in_flight is not None:
@@ -39,3 +42,4 @@ def loop(scheduler, executor) -> Iterator[list[Sequence]]:
             moved = scheduler.commit(earlier, pending.wait())
         in_flight = launched
         yield moved
+        # end of ch13 task2

@@ -5,7 +5,7 @@ Layouts
     the sum r = x + residual is written over `residual` (over x where there is none)
 
 Grid: (T,), one program a row. The row stays in registers between the sum and the norm, so the kernel reads x and residual once
-and writes r and y once: 4 T H values, nothing else. The plain version passes over the row six times.
+and writes r and y once: 4 T H values, nothing else. The plain version takes nine kernels for it.
 
 From: the embedding, or the o and down projections of `model.py`. To: the next projection, and the residual to the next norm.
 """
@@ -40,14 +40,18 @@ def kernel(
         gdc_wait()
     r = tl.load(x + row * x_row + column, mask=ok, other=zero)
     if ADD:
+        # ch07 task2: add the residual in float32, then round to what is stored
         r = r.to(tl.float32) + tl.load(residual + row * residual_row + column, mask=ok, other=zero).to(tl.float32)
         r = r.to(residual.dtype.element_ty)
+        # end of ch07 task2
+    # ch07 task1: divide the row by its root mean square, and store it times the weight
     wide = r.to(tl.float32)
     scale = tl.rsqrt(tl.sum(wide * wide, 0) / H + eps)
     normed = (wide * scale).to(y.dtype.element_ty).to(tl.float32)  # rounded before the weight, as transformers does
+    tl.store(y + row * H + column, normed * gain.to(tl.float32), mask=ok)
+    # end of ch07 task1
     if ADD:
         tl.store(residual + row * residual_row + column, r, mask=ok)
-    tl.store(y + row * H + column, normed * gain.to(tl.float32), mask=ok)
 
 
 def add_rms_norm(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:

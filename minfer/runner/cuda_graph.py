@@ -92,10 +92,12 @@ class CudaGraphRunner(EagerRunner):
 
     def bucket_of(self, batch: Batch) -> Bucket | None:
         """The smallest that holds a batch; None where it must run eagerly."""
+        # ch08 task1: None for steps with chunks, with unsampled or scored rows, or with more rows than the largest size
         rows = batch.num_seqs
         if batch.num_decode < rows or rows > self.buckets[-1] or len(batch.sample_at) < rows or batch.score_at is not None:
             return None
         return Bucket(next(size for size in self.buckets if size >= rows))
+        # end of ch08 task1
 
     @torch.inference_mode()
     def run(self, batch: Batch) -> StepResult:
@@ -107,20 +109,25 @@ class CudaGraphRunner(EagerRunner):
         mode = Mode(False, False, False) if eager else Mode(True, sampling.all_greedy, sampling.any_filter)
         result, padded = self._replay(batch, bucket, mode)
         if eager:
+            # ch08 task3: result holds logits; sample them as the eager runner does, the real rows only
             return self._sample(result[:count], _first_samples(padded, batch, count))
+            # end of ch08 task3
         return StepResult(result[:count])
 
     def _replay(self, batch: Batch, bucket: Bucket, mode: Mode) -> tuple[torch.Tensor, Batch]:
         if not self.on_gpu:
             return self._step(self.inputs.send(batch, bucket), mode)
+        # ch08 task4: take the recording of this size and mode, or make it; send the batch into its memory; replay
         graph, result, padded = self.recorded.get((bucket, mode)) or self._record(bucket, mode)
         self.inputs.send(batch, bucket)
         graph.replay()
         return result, padded
+        # end of ch08 task4
 
     def _step(self, batch: Batch, mode: Mode) -> tuple[torch.Tensor, Batch]:
         """What is recorded: the next ids of a padded batch, or their logits; and the batch with what the device adds to it."""
         sampling = replace(batch.sampling, all_greedy=mode.all_greedy, any_filter=mode.any_filter, edits=[])
+        # ch08 task2: expand, model, head; then the logits, or the ids sampled from them and fed back; and the expanded batch
         batch = self.inputs.expand(replace(batch, sampling=sampling))
         hidden = self.model(batch, self.kv)
         logits = self.model.head(hidden if batch.max_query == 1 else hidden[batch.sample_at])  # every row of a decode step is sampled
@@ -129,6 +136,7 @@ class CudaGraphRunner(EagerRunner):
         next_ids = self.sample(logits, batch)
         self.inputs.feed_back(batch, next_ids)
         return next_ids, batch
+        # end of ch08 task2
 
     @torch.inference_mode()
     def _record(self, bucket: Bucket, mode: Mode) -> Recorded:
@@ -138,16 +146,20 @@ class CudaGraphRunner(EagerRunner):
         with torch.cuda.stream(self.stream):
             self._step(batch, mode)
         torch.cuda.current_stream().wait_stream(self.stream)
+        # ch08 task4: record the step into a graph of its own, in the memory that all graphs share; keep it with what it gives
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
             result, padded = self._step(batch, mode)
         self.pool = self.pool or graph.pool()
         self.recorded[bucket, mode] = Recorded(graph, result, padded)
         return self.recorded[bucket, mode]
+        # end of ch08 task4
 
 
 def _first_samples(padded: Batch, batch: Batch, count: int) -> Batch:
     """A padded batch as eager sampling wants it: the first `count` rows of its sampling tensors, the rest of the real batch."""
+    # ch08 task3: the batch, with the first `count` rows of padded.sampling's tensors and of padded.sampled_rows, if it has any
     tensors = {name: getattr(padded.sampling, name)[:count] for name in SAMPLING}
     rows = None if padded.sampled_rows is None else padded.sampled_rows[:count]
     return replace(batch, sampling=replace(batch.sampling, **tensors), sampled_rows=rows)
+    # end of ch08 task3

@@ -15,6 +15,7 @@ import torch
 MULTIPLY_1 = 0x7FEB352D
 MULTIPLY_2 = 0x846CA68B - 2**32  # as a signed 32-bit number, since torch's unsigned types do no arithmetic
 WORD = 2**32 - 1
+START = 0x9E3779B9  # the golden ratio's bits: `mix` leaves 0 as it is, and seed 0 must be a seed like any other
 
 
 def mix(x: torch.Tensor) -> torch.Tensor:
@@ -33,7 +34,7 @@ def random_words(seeds: torch.Tensor, positions: torch.Tensor, vocab_size: int) 
     A row's key chains both halves of the seed and the position. Tokens are hashed before they meet the key, so that two rows
     whose keys differ in a few low bits are no reordering of each other.
     """
-    key = mix((seeds & WORD).to(torch.int32))
+    key = mix((seeds & WORD ^ START).to(torch.int32))
     key = mix(key ^ (seeds >> 32).to(torch.int32))
     key = mix(key ^ (positions & WORD).to(torch.int32))
     tokens = mix(torch.arange(vocab_size, dtype=torch.int32, device=seeds.device))

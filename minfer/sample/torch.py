@@ -22,19 +22,27 @@ def sample(logits: torch.Tensor, batch: Batch) -> torch.Tensor:
     """
     sampling = batch.sampling
     if sampling.edits:
+        # ch01 task2: carry the edits out, on logits wide enough for them
         logits = logits.float()
         edit_logits(logits, sampling.edits)
+        # end of ch01 task2
+    # ch01 task1: ids [S], the greedy choice of every row
     ids = logits.argmax(-1)
+    # end of ch01 task1
     if sampling.all_greedy:
         return ids
+    # ch01 task3: d [R, V] float32, the distances of the R random rows; `rows` says which they are
     rows = _random_rows(sampling.temperature)
     temperature = sampling.temperature[rows]
     is_random = temperature > 0
     d = distances(logits[rows].float(), torch.where(is_random, temperature, 1.0))
+    # end of ch01 task3
     if sampling.any_filter:
         apply_filters(d, sampling.top_k[rows], sampling.top_p[rows], sampling.min_p[rows])
+    # ch01 task3: the race; its winners replace the greedy ids of the random rows
     d += log_arrivals(sampling.seeds[rows], sampling.positions[rows], d.shape[1])
     ids[rows] = torch.where(is_random, d.argmin(-1), ids[rows])
+    # end of ch01 task3
     return ids
 
 

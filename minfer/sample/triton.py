@@ -74,7 +74,7 @@ def race(
         gdc_wait()
     t = tl.load(temperature + row)
     seed = tl.load(seeds + row)
-    key = mix(seed.to(tl.uint32))
+    key = mix(seed.to(tl.uint32) ^ 0x9E3779B9)
     key = mix(key ^ (seed >> 32).to(tl.uint32))
     key = mix(key ^ tl.load(positions + row).to(tl.uint32))
     scale = LOG2E / tl.maximum(t, COLDEST)

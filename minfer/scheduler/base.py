@@ -163,10 +163,7 @@ class BaseScheduler:
         return work
 
     def _plan(self, work: list[Work]) -> Plan | None:
-        """The step's plan, with the rows and copies that piled up since the last one.
-
-        Decodes first, those with the longest context foremost: on a device they start first, and none is left over at the end.
-        """
+        """The step's plan: decodes first, those with the longest context foremost, and the rows and copies that piled up."""
         if not work:
             return None
         work.sort(key=BY_START, reverse=True)

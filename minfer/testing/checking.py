@@ -21,7 +21,7 @@ from minfer.testing.stubs import unwritten
 
 EFFORT = 10.0  # seconds: a simpler case is looked for no longer, and what a fault depends on no longer either
 # Where nobody says how many examples: Triton's interpreter is slow, and on a GPU a kernel is compiled for each new size.
-INTERPRETED_SHARE = 10  # one example in so many
+INTERPRETED_SHARE = 2  # one example in so many
 INTERPRETED_SECONDS, GPU_SECONDS = 3.0, 15.0  # no further example once a property has taken so long
 
 

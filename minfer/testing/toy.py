@@ -70,6 +70,8 @@ class ToyExecutor:
             self.tables.pop(row, None)
             self.last_ids.pop(row, None)
         rows = [work.row for work in plan.work]
+        gone = [work.seq_id for work in plan.work if work.row is None]
+        assert not gone, f"sequences {gone} are planned and hold no row: they gave way earlier in the same step"
         assert len(set(rows)) == len(rows), "two sequences share a row"
         assert all(0 <= row < self.max_num_seqs for row in rows), "a row is out of range"
         lengths = [work.num_new for work in plan.work]
@@ -83,7 +85,9 @@ class ToyExecutor:
         table.extend(work.new_blocks)
         assert 0 not in table, "block 0 is the padding block"
         length, room = work.start + work.num_new, len(table) * self.block_size
-        assert length <= room, f"row {work.row} has {len(table)} blocks of {self.block_size}, too few for {length} tokens"
+        assert length <= room, (
+            f"row {work.row} has {len(table)} blocks of {self.block_size}, too few for {length} tokens: was room made for them?"
+        )
         ids = list(work.token_ids)
         assert work.num_new - len(ids) in (0, 1), "at most the last token may be unknown to the host"
         if len(ids) < work.num_new:

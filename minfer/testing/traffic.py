@@ -218,4 +218,10 @@ class Traffic:
 
     def describe_live(self) -> str:
         live = [seq for seq in self.seqs if not seq.finished]
-        return ", ".join(f"sequence {seq.seq_id} {seq.status.value} with {seq.num_output} tokens" for seq in live[:4]) or "none"
+        return (
+            ", ".join(
+                f"sequence {seq.seq_id} (prompt of {seq.num_prompt}) {seq.status.value} with {seq.num_output} tokens"
+                for seq in live[:4]
+            )
+            or "none"
+        )

@@ -13,8 +13,10 @@ from minfer.parts import KV
 
 def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Turn the pairs (x[i], x[i + D / 2]) by their angles: x [T, heads, D], cos and sin [T, 1, D / 2] → [T, heads, D]."""
+    # ch02 task2: turn the first half against the second
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+    # end of ch02 task2
 
 
 def write_kv(
@@ -41,8 +43,10 @@ def write_kv(
 
 def store(cache: torch.Tensor, slots: torch.Tensor, x: torch.Tensor) -> None:
     """Put x [T, Hkv, D] into the slots [T] of a cache [N, block_size, Hkv, D]."""
+    # ch02 task2: write each token where its slot says, whatever the strides of the cache
     _, block_size, Hkv, D = cache.shape
     if cache.is_contiguous():
         cache.view(-1, Hkv, D).index_copy_(0, slots, x)
     else:
         cache[slots // block_size, slots % block_size] = x  # any strides, but slower
+    # end of ch02 task2

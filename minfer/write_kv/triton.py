@@ -29,7 +29,7 @@ HEADS = 8
 
 
 @triton.jit
-def kernel(
+def turn_and_write(
     q, k, v, out, k_cache, v_cache, cos, sin, slots, q_norm, k_norm, eps,
     q_row, k_row, v_row, cos_row, sin_row, block_stride, token_stride, head_stride,
     Hq: tl.constexpr, Hkv: tl.constexpr, D: tl.constexpr, HALF: tl.constexpr,
@@ -54,6 +54,7 @@ def kernel(
     second = tl.load(at + D // 2, mask=mask, other=0.0).to(tl.float32)
 
     if NORM:
+        # ch10 task3: normalise each head of q and of k, and multiply it by its weight; v stays as it is
         scale = tl.rsqrt((tl.sum(first * first, 1) + tl.sum(second * second, 1)) / D + eps)[:, None]
         weight_at = tl.where(is_q[:, None], q_norm + dim[None, :], k_norm + dim[None, :])
         w_first = tl.load(weight_at, mask=in_half & mask, other=0.0).to(tl.float32)
@@ -61,6 +62,8 @@ def kernel(
         dtype = out.dtype.element_ty  # rounded before the weight, as transformers does
         first = tl.where(is_v[:, None], first, (first * scale).to(dtype).to(tl.float32) * w_first)
         second = tl.where(is_v[:, None], second, (second * scale).to(dtype).to(tl.float32) * w_second)
+        # end of ch10 task3
+    # ch10 task2: turn the pairs of q and of k, and find where each head goes: to out, or into the slot of the token in K or V
     c = tl.load(cos + token * cos_row + dim, mask=dim < D // 2, other=0.0)[None, :]
     s = tl.load(sin + token * sin_row + dim, mask=dim < D // 2, other=0.0)[None, :]
     turned_first = tl.where(is_v[:, None], first, first * c - second * s)
@@ -72,6 +75,7 @@ def kernel(
     k_to = (k_cache + at + (head - Hq) * head_stride)[:, None] + dim[None, :]
     v_to = (v_cache + at + (head - Hq - Hkv) * head_stride)[:, None] + dim[None, :]
     to = tl.where(is_q[:, None], out_at, tl.where(is_k[:, None], k_to, v_to))
+    # end of ch10 task2
     tl.store(to, turned_first.to(out.dtype.element_ty), mask=mask)
     tl.store(to + D // 2, turned_second.to(out.dtype.element_ty), mask=mask)
 
@@ -93,7 +97,7 @@ def write_kv(
     out = torch.empty(T, Hq, D, dtype=q.dtype, device=q.device)
     if T:
         parts = triton.cdiv(Hq + 2 * Hkv, HEADS)
-        kernel[(T, parts)](
+        turn_and_write[(T, parts)](
             q, k, v, out, *kv, cos, sin, slots, q_norm, k_norm, eps,
             q.stride(0), k.stride(0), v.stride(0), cos.stride(0), sin.stride(0), *strides(kv),
             Hq=Hq, Hkv=Hkv, D=D, HALF=triton.next_power_of_2(D // 2),

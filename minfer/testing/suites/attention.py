@@ -35,7 +35,8 @@ def cases(
 ) -> Case:
     """Sizes of a batch. `decodes` and `chunks` are the fewest and the most rows of that kind; `fixed` overrides what is drawn.
 
-    `rows` are (new tokens, tokens with them): (1, 0) is a padding row, which has no context.
+    `rows` are (new tokens, tokens with them): (1, 0) is a padding row, which has no context. Where `between` is given, so many padding
+    rows follow, and then the rows again.
     """
     block_size = draw(st.sampled_from([4, 1, 2, 3, 8, 16, 64, 256]))  # the last is longer than most contexts: contiguous storage
     pages = [max(1, count * block_size + step) for count in (1, 2) for step in (-1, 0, 1)]
@@ -64,11 +65,20 @@ def cases(
     return {**drawn, **fixed, **place.where}
 
 
+@st.composite
+def many(draw: st.DrawFn, place: Place) -> Case:
+    """More rows than a kernel cuts into parts. At either end of the batch are one of several tiles and a short one; each has enough
+    heads that the largest score of some lies beyond the first tile."""
+    long = draw(st.sampled_from([129, 160, 200]))
+    group = draw(st.sampled_from([4, 7, 8]))
+    return draw(cases(place, rows=[[1, long], [1, draw(st.integers(1, 9))]], between=257, group=group))
+
+
 def build(case: Case, stretch: float = 1.0) -> tuple[torch.Tensor, KV, Batch]:
     """(q, kv, batch) of a case; q is multiplied by `stretch`."""
     random = torch.Generator().manual_seed(case["seed"])
     dtype, device, D, Hkv = dtype_of(case), device_of(case), case["head_dim"], case["kv_heads"]
-    rows, size = case["rows"], case["block_size"]
+    rows, size = rows_of(case), case["block_size"]
     tables, num_blocks = scattered_tables([context for _, context in rows], size, case["seed"])
     kv = make_cache(num_blocks, size, Hkv, D, dtype, case["layout"], device)
     at = [(table[i // size], i % size) for table, (_, context) in zip(tables, rows, strict=True) for i in range(context)]
@@ -83,6 +93,12 @@ def build(case: Case, stretch: float = 1.0) -> tuple[torch.Tensor, KV, Batch]:
     heads, T = Hkv * case["group"], len(batch.token_ids)
     q = torch.randn(T, heads + 2 if case["strided_q"] else heads, D, generator=random) * stretch
     return q.to(device, dtype)[:, :heads], kv, batch
+
+
+def rows_of(case: Case) -> list[list[int]]:
+    """All rows of the batch."""
+    between = case.get("between")
+    return case["rows"] if between is None else [*case["rows"], *[[1, 0]] * between, *case["rows"]]
 
 
 def check(part: Any, case: Case, stretch: float = 1.0, slack: float = 1.0) -> torch.Tensor:
@@ -102,7 +118,7 @@ def check(part: Any, case: Case, stretch: float = 1.0, slack: float = 1.0) -> to
 def locate(case: Case, token: int, head: int, dimension: int) -> str:
     """An element of the output in the words of the problem."""
     first = 0
-    for row, (new, context) in enumerate(case["rows"]):
+    for row, (new, context) in enumerate(rows_of(case)):
         if token < first + new:
             position = context - new + token - first
             pages, last = -(-context // case["block_size"]), (context - 1) % case["block_size"] + 1
@@ -154,6 +170,7 @@ def vary(case: Case, place: Place) -> dict[str, dict[Any, Case]]:
         "spare_columns": (0, 3),
         "strided_q": (False, True),
         "dtype": place.dtypes,
+        **({"between": (0, case["between"])} if "between" in case else {}),
     }
     return found | {name: {value: {**case, name: value} for value in values} for name, values in others.items()}
 
@@ -165,6 +182,14 @@ def prop(name: str, statement: str, examples: int, check: Callable[[Any, Case], 
 
 PROPERTIES = [
     prop("decode", "A decode row attends over all of its own context and over nothing else.", 400, decodes=(1, 4)),
+    Property(
+        "many-rows",
+        "In a large batch, where a kernel may share out its work differently, each row attends over its own context as well.",
+        many,
+        check,
+        30,
+        vary,
+    ),
     prop(
         "chunk",
         "Each token of a prefill chunk sees the context before the chunk, the chunk's tokens before it, and itself.",

@@ -22,9 +22,10 @@ MAX_LEN = 16
 Memory = dict[int, dict[int, list[int]]]  # block → offset → tokens up to the one there
 
 
-def cases(place: Place, reuse: bool = False) -> st.SearchStrategy[Case]:
+def cases(place: Place, reuse: bool = False, forks: bool = True, frees: bool = True) -> st.SearchStrategy[Case]:
     """Sizes and events: {"new": prompt, "of": i} a sequence (of: the one it shares its prompt with, if any), {"run": i, "tokens": n}
-    computes up to n of its tokens, {"free": i} ends it. reuse: prompts are long and alike, and end soon.
+    computes up to n of its tokens, {"free": i} ends it. reuse: prompts are long and alike, and end soon. forks and frees: whether
+    there are such sequences and such events.
     """
     prompt = st.lists(st.integers(0, 1), min_size=4 if reuse else 1, max_size=9)
     sequence = st.integers(0, 5)
@@ -32,7 +33,8 @@ def cases(place: Place, reuse: bool = False) -> st.SearchStrategy[Case]:
     fork = st.fixed_dictionaries({"new": st.just([0]), "of": sequence})
     run = st.fixed_dictionaries({"run": sequence, "tokens": st.integers(9 if reuse else 1, 9)})
     free = st.fixed_dictionaries({"free": sequence})
-    events = st.lists(st.one_of(new, fork, run, run, free), min_size=2, max_size=30)
+    kinds = [new, *[fork] * forks, run, run, *[free] * frees]
+    events = st.lists(st.one_of(kinds), min_size=2, max_size=30)
     first = st.just([0, 1, 0, 1, 0]) if reuse else prompt
     return st.fixed_dictionaries(
         {
@@ -56,7 +58,8 @@ class Pool:
         self.memory: Memory = {}
         self.seqs: list[Sequence] = []
 
-    def play(self) -> None:
+    def play(self, end: bool = True) -> None:
+        """All events of the case; with `end`, then all sequences end."""
         total = self.blocks.num_total
         expect(total == self.case["num_blocks"] - 1, f"num_total {self.case['num_blocks'] - 1}: all but block 0", total)
         for event in self.case["events"]:
@@ -67,9 +70,14 @@ class Pool:
             elif self.seqs:
                 self.end(self.seqs[event["free"] % len(self.seqs)])
             self.check()
+        if end:
+            self.check_end()
+
+    def check_end(self) -> None:
         for seq in self.seqs:
             self.end(seq)
             self.check()
+        total = self.blocks.num_total
         expect(self.blocks.num_free == total, f"all {total} blocks free once every sequence has ended", self.blocks.num_free)
 
     def add(self, prompt: list[int], of: int | None) -> None:
@@ -110,7 +118,8 @@ class Pool:
             expect(matched == found, f"match to find what lookup did, {found} tokens", matched)
         self.check_contents(seq, "match")
         if not self.allocate(seq, seq.num_tokens, self.case["keep"]):
-            self.blocks.free(seq)
+            if seq.block_table:  # what was matched
+                self.blocks.free(seq)
             seq.num_computed = 0
             return False
         seq.status = Status.RUNNING
@@ -191,6 +200,10 @@ def check(part: Any, case: Case) -> None:
     Pool(part, case).play()
 
 
+def check_growth(part: Any, case: Case) -> None:
+    Pool(part, case).play(end=False)
+
+
 def check_traffic(part: Any, case: Case) -> None:
     Traffic(case, blocks=part).play()
 
@@ -204,6 +217,22 @@ def vary(case: Case, place: Place) -> dict[str, dict[Any, Case]]:
 
 
 PROPERTIES = [
+    Property(
+        "growth",
+        "A table has as many blocks as its tokens fill, no block is in two tables, and where there is no room nothing is taken.",
+        lambda place: cases(place, forks=False, frees=False),
+        check_growth,
+        100,
+        vary,
+    ),
+    Property(
+        "return",
+        "The blocks of a sequence that ends are free again, each of them once, and serve others.",
+        lambda place: cases(place, forks=False),
+        check,
+        100,
+        vary,
+    ),
     Property(
         "books",
         "Blocks are handed out once, as many as needed, all or nothing; each sequence finds its tokens where its table says.",

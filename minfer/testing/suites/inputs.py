@@ -10,11 +10,29 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from hypothesis import strategies as st
 
 from minfer.errors import PartError
-from minfer.testing.plans import MAX_LEN, NUM_ROWS, VOCAB, Planner, cases, check_batch
-from minfer.testing.properties import Case, Property, expect
-from minfer.types import Batch, Bucket, Plan
+from minfer.sample.torch import sampling_tensors
+from minfer.testing.planner import MAX_LEN, NUM_ROWS, PARAMS, VOCAB, Planner
+from minfer.testing.properties import Case, Place, Property, expect
+from minfer.types import Batch, Bucket, Plan, SamplingTensors
+
+
+def cases(place: Place) -> st.SearchStrategy[Case]:
+    """Steps, each a list of works: the next `new` tokens of the sequence in a row, or the first of a new one in its place."""
+    work = st.fixed_dictionaries(
+        {
+            "row": st.integers(0, NUM_ROWS - 1),
+            "new": st.integers(1, 9),  # at most; after the prompt it is one
+            "fresh": st.booleans(),  # free the row first
+            "back": st.booleans(),  # its sequence has given way, and comes back with nothing in the cache
+            "prompt": st.integers(1, 12),  # length of the prompt of a new sequence
+            "params": st.sampled_from(list(PARAMS)),
+        }
+    )
+    steps = st.lists(st.lists(work, min_size=1, max_size=NUM_ROWS, unique_by=lambda each: each["row"]), min_size=1, max_size=6)
+    return st.fixed_dictionaries({"block_size": st.sampled_from([4, 1, 2, 3, 24]), "steps": steps, "seed": st.integers(0, 9)})
 
 
 def make(part: Any, case: Case) -> tuple[Any, Planner]:
@@ -40,6 +58,13 @@ def sample(inputs: Any, planner: Planner, plan: Plan, batch: Batch) -> None:
     padding = [0] * (len(batch.sample_at) - len(ids))
     inputs.feed_back(batch, torch.tensor(ids + padding, dtype=torch.int64))
     planner.take(plan, ids)
+
+
+def check_batch(batch: Batch, planner: Planner, plan: Plan, step: int) -> None:
+    for name, wanted in wanted_fields(planner, plan).items():
+        check_field(name, getattr(batch, name), wanted, step)
+    check_tables(batch, planner, plan, step)
+    check_sampling(batch, plan, step)
 
 
 def check_padded(part: Any, case: Case) -> None:
@@ -90,11 +115,12 @@ def check_ahead(part: Any, case: Case) -> None:
     fresh: set[int] = set()  # seq_ids whose last token nobody has told the host
     for step, asked in enumerate(case["steps"]):
         plan = planner.plan(step, asked)
-        works = [work._replace(token_ids=work.token_ids[:-1]) if work.seq_id in fresh else work for work in plan.work]
+        unknown = {work.seq_id for work in plan.work if work.row not in plan.freed_rows} & fresh  # who comes back has waited for them
+        works = [work._replace(token_ids=work.token_ids[:-1]) if work.seq_id in unknown else work for work in plan.work]
         try:
             built = inputs.build(Plan(step, works, plan.freed_rows))
         except PartError:
-            expect(bool(fresh.intersection(work.seq_id for work in works)), "no error where every token is known", "one")
+            expect(bool(unknown), "no error where every token is known", "one")
             return
         batch = inputs.expand(inputs.send(built))
         check_batch(batch, planner, plan, step)
@@ -102,7 +128,80 @@ def check_ahead(part: Any, case: Case) -> None:
         fresh = {work.seq_id for work in plan.work if work.samples}
 
 
+HOST = ("num_decode", "max_query", "max_context", "query_lens", "contexts", "num_logprobs", "num_prompt_logprobs")
+
+
+def check_host(part: Any, case: Case) -> None:
+    """Before anything is sent: how many there are of everything, and all that the host needs to choose a way to run the step."""
+    inputs, planner = make(part, case)
+    for step, asked in enumerate(case["steps"]):
+        plan = planner.plan(step, asked)
+        batch, wanted = inputs.build(plan), wanted_fields(planner, plan)
+        for name in HOST:
+            check_field(name, getattr(batch, name), wanted[name], step)
+        for name in ("token_ids", "sample_at", "rows", "context_lens", "query_start"):
+            expect(len(getattr(batch, name)) == len(wanted[name]), f"{len(wanted[name])} of batch.{name} in step {step}",
+                   len(getattr(batch, name)))  # fmt: skip
+        check_sampling(batch, plan, step, ("all_greedy", "any_filter", "edits"))
+        planner.take(plan, [planner.random.randrange(VOCAB) for work in plan.work if work.samples])
+
+
+def wanted_fields(planner: Planner, plan: Plan) -> dict[str, Any]:
+    """Everything but block tables and sampling, written out token by token."""
+    size, works = planner.size, plan.work
+    tokens = [(work, planner.rows[work.row], at) for work in works for at in range(work.start, work.start + work.num_new)]
+    lens = [work.num_new for work in works]
+    ends = [sum(lens[: i + 1]) for i in range(len(lens))]
+    scored = [(end - n, work) for end, n, work in zip(ends, lens, works, strict=True) if work.score_ids]
+    wanted = {
+        "token_ids": [row.ids[at] for _, row, at in tokens],
+        "positions": [at for *_, at in tokens],
+        "slots": [row.table[at // size] * size + at % size for _, row, at in tokens],
+        "query_start": torch.tensor([0, *ends], dtype=torch.int32),
+        "context_lens": torch.tensor([work.start + work.num_new for work in works], dtype=torch.int32),
+        "sample_at": [end - 1 for end, work in zip(ends, works, strict=True) if work.samples],
+        "rows": [work.row for work in works],
+        "rope_lens": [max(at + 1, work.sampling.num_prompt) for work, _, at in tokens],
+        "num_decode": lens.count(1),
+        "max_query": max(lens),
+        "max_context": max(work.start + work.num_new for work in works),
+        "query_lens": lens,
+        "contexts": [work.start + work.num_new for work in works],
+        "num_logprobs": max((-1 if (n := work.sampling.params.logprobs) is None else n for work in works if work.samples), default=-1),
+        "score_at": [start + i for start, work in scored for i in range(len(work.score_ids))] or None,
+        "score_ids": [token for _, work in scored for token in work.score_ids] or None,
+        "num_prompt_logprobs": max((work.sampling.params.prompt_logprobs for _, work in scored), default=-1),
+    }
+    on_device = {name for name, value in wanted.items() if isinstance(value, list)} - {"query_lens", "contexts"}
+    return {name: torch.tensor(value, dtype=torch.int64) if name in on_device else value for name, value in wanted.items()}
+
+
+def check_field(name: str, came: Any, wanted: Any, step: int) -> None:
+    if isinstance(wanted, torch.Tensor):
+        expect(isinstance(came, torch.Tensor), f"batch.{name} a tensor", type(came).__name__)
+        expect(came.dtype == wanted.dtype, f"batch.{name} of dtype {wanted.dtype}", came.dtype)
+        came, wanted = came.tolist(), wanted.tolist()
+    expect(came == wanted, f"batch.{name} {wanted} in step {step}", came)
+
+
+def check_tables(batch: Batch, planner: Planner, plan: Plan, step: int) -> None:
+    """A row's own blocks, then block 0 only: what an earlier sequence left in a row must not show."""
+    expect(batch.block_tables.dtype == torch.int32, "batch.block_tables of dtype torch.int32", batch.block_tables.dtype)
+    for work, came in zip(plan.work, batch.block_tables.tolist(), strict=True):
+        own = planner.rows[work.row].table[: -(-(work.start + work.num_new) // planner.size)]
+        wanted = own + [0] * (len(came) - len(own))
+        expect(came == wanted, f"block table {wanted} of row {work.row} in step {step}", came)
+
+
+def check_sampling(batch: Batch, plan: Plan, step: int, names: tuple[str, ...] = SamplingTensors.__slots__) -> None:
+    rows = [(work.sampling, work.start + work.num_new, work.history) for work in plan.work if work.samples]
+    wanted = sampling_tensors(rows, VOCAB, "cpu")
+    for name in names:
+        check_field(f"sampling.{name}", getattr(batch.sampling, name), getattr(wanted, name), step)
+
+
 PROPERTIES = [
+    Property("host", "What `build` gives says how many there are of everything, and how they are sampled.", cases, check_host, 100),
     Property("batch", "Every field of the batch is what minfer.types.Batch says, step after step.", cases, check, 200),
     Property(
         "padded",

@@ -1,7 +1,11 @@
-"""Slot `loop`: schedule, launch, wait, commit, each plan once and in order, until no work is left."""
+"""Slot `loop`: schedule, launch, wait, commit, each plan once and in order, until no work is left.
+
+A loop may run ahead of the device by one step, or not at all. Where a case has `ahead` at 1, it must.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
@@ -11,16 +15,18 @@ from minfer.testing.toy import ToyExecutor
 from minfer.testing.traffic import VOCAB, Traffic, cases
 from minfer.types import Plan, Sampled
 
+IN_FLIGHT = 2  # steps at once, at most: an executor keeps what two of them have sampled
 SPINS = 1000  # calls without a plan after which a loop is taken to go round for ever
 
 
 class WatchedPending:
-    """Counts how often it is waited for."""
+    """Counts how often it is waited for, and tells the traffic first."""
 
-    def __init__(self, plan: Plan, pending: Any):
-        self.plan, self.pending, self.result = plan, pending, None
+    def __init__(self, plan: Plan, pending: Any, on_wait: Callable[[Plan], None]):
+        self.plan, self.pending, self.on_wait, self.result = plan, pending, on_wait, None
 
     def wait(self) -> Sampled:
+        self.on_wait(self.plan)
         expect(self.result is None, f"each step to be waited for once, step {self.plan.step} too", "twice")
         self.result = self.pending.wait()
         return self.result
@@ -29,12 +35,15 @@ class WatchedPending:
 class WatchedExecutor(ToyExecutor):
     """Keeps what it launched, in order."""
 
-    def __init__(self, *args: Any):
+    def __init__(self, on_wait: Callable[[Plan], None], *args: Any):
         super().__init__(*args)
+        self.on_wait = on_wait
         self.launched: list[WatchedPending] = []
 
     def launch(self, plan: Plan) -> WatchedPending:
-        self.launched.append(WatchedPending(plan, super().launch(plan)))
+        self.launched.append(WatchedPending(plan, super().launch(plan), self.on_wait))
+        flying = [each.plan.step for each in self.launched if each.result is None]
+        expect(len(flying) <= IN_FLIGHT, f"at most {IN_FLIGHT} steps launched and not waited for", f"steps {flying}")
         return self.launched[-1]
 
 
@@ -45,9 +54,27 @@ class LoopTraffic(Traffic):
         super().__init__(case)
         self.part, self.iterator, self.committed = part, None, 0
         self.commit, self.scheduler.commit = self.scheduler.commit, self.watch_commit
+        self.schedule, self.scheduler.schedule = self.scheduler.schedule, self.watch_schedule
+        self.asked_after = -1  # the last step that was launched when the scheduler was asked last
+        self.in_vain = 0  # times in a row that it had no plan
+
+    def watch_schedule(self) -> Plan | None:
+        self.asked_after = len(self.executor.launched) - 1
+        plan = self.schedule()
+        self.in_vain = 0 if plan is not None else self.in_vain + 1
+        expect(self.in_vain < SPINS, "the step in flight committed where the scheduler has no plan", f"it asked again {SPINS} times")
+        return plan
+
+    def on_wait(self, plan: Plan) -> None:
+        """A loop that runs ahead has planned and launched the next step by now."""
+        if self.case["ahead"]:
+            planned, launched = self.scheduler.num_steps, len(self.executor.launched)
+            what = f"step {plan.step} waited for after"
+            expect(self.asked_after >= plan.step, f"{what} the scheduler was asked for the next step", "the wait first")
+            expect(planned == launched, f"{what} step {planned - 1}, which is planned, was launched", "the wait first")
 
     def make_executor(self, num_blocks: int, block_size: int) -> WatchedExecutor:
-        return WatchedExecutor(self.config, num_blocks, self.case["host_blocks"], block_size, VOCAB)
+        return WatchedExecutor(self.on_wait, self.config, num_blocks, self.case["host_blocks"], block_size, VOCAB)
 
     def watch_commit(self, plan: Plan, sampled: Sampled) -> list:
         launched = self.executor.launched
@@ -57,6 +84,14 @@ class LoopTraffic(Traffic):
         expect(sampled is pending.result, f"step {plan.step} committed with what it sampled", "what another step did, or none")
         self.committed += 1
         return self.commit(plan, sampled)
+
+    def play(self) -> None:
+        """As any traffic; in the end nothing is left in flight."""
+        super().play()
+        for moved in self.iterator or ():
+            self.check_moved(moved)
+        left = [each.plan.step for each in self.executor.launched if each.result is None]
+        expect(not left, "no step left in flight by a loop that has ended", f"steps {left}, which nobody waits for")
 
     def step(self) -> None:
         if self.iterator is None:

@@ -99,6 +99,14 @@ def vary(case: Case, place: Place) -> dict[str, dict[Any, Case]]:
 PROPERTIES = [
     Property("normalised", "y = r / sqrt(mean(r²) + eps) * weight, where r = x + residual.", cases, check_normalised, 80, vary),
     Property("sum", "The second result is r = x + residual, and x where there is no residual.", cases, check_sum, 40, vary),
+    Property(
+        "large-values",
+        "Squares are summed in float32: in float16, those of values above 255 overflow.",
+        lambda place: cases(place, spread=100.0, dtype="float16"),
+        check_normalised,
+        20,
+        vary,
+    ),
     Property("zeros", "A row of zeros stays zero: eps is inside the root.", lambda place: cases(place, spread=1.0), check_zeros, 15),
     Property("rows", "A row depends on no other.", lambda place: cases(place, dtype="float32"), check_rows, 20, vary),
 ]

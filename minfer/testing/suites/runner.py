@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from minfer.inputs.static_batch import StaticBatch, no_batch
 from minfer.model import Decoder
 from minfer.params import SamplingParams
 from minfer.parts import KV
@@ -22,9 +21,11 @@ from minfer.runner.eager import EagerRunner
 from minfer.sample.torch import sample, sampling_tensors
 from minfer.testing.batches import make_batch, scattered_tables
 from minfer.testing.properties import Case, Differs, Place, Property, expect, expect_tensor
+from minfer.testing.recordable import WatchedInputs, recordable_decoder, recordable_sample
 from minfer.testing.sampling import row
+from minfer.testing.tape import on_tape
 from minfer.testing.tiny import CONFIG, tiny_cache, tiny_decoder
-from minfer.types import Batch, Bucket, TopLogprobs
+from minfer.types import Batch, TopLogprobs
 
 MAX_LEN = 32
 NUM_SEQS = 11
@@ -39,19 +40,22 @@ PARAMS = {
 decoder = functools.cache(tiny_decoder)
 
 
-def cases(place: Place, mixed: bool = True, modes: list[str] | None = None) -> st.SearchStrategy[Case]:
-    """`lengths`: tokens that each sequence has in the cache at the start. Steps: {"decode": which sequences} and {"chunk": [which, new
-    tokens]} besides; "params" by PARAMS, "logprobs" of each sampled token (null: none).
+def cases(
+    place: Place, mixed: bool = True, modes: list[str] | None = None, fewest: int = 1, sizes: tuple[int, ...] = (4, 1, 3, 32)
+) -> st.SearchStrategy[Case]:
+    """`lengths`: tokens that each sequence has in the cache at the start. Steps: {"decode": which sequences, at least `fewest`} and
+    {"chunk": [which, new tokens]} besides; "params" by PARAMS, "logprobs" of each sampled token (null: none).
     """
     step = {
-        "decode": st.lists(st.integers(0, NUM_SEQS - 1), min_size=1, max_size=NUM_SEQS, unique=True),
+        "decode": st.lists(st.integers(0, NUM_SEQS - 1), min_size=fewest, max_size=NUM_SEQS, unique=True),
         "chunk": st.one_of(st.none(), st.tuples(st.integers(0, NUM_SEQS - 1), st.integers(2, 6)).map(list)) if mixed else st.none(),
+        "silent": st.sampled_from([0, 0, 1, 2]) if mixed else st.just(0),  # of them, the first so many are not sampled
         "params": st.sampled_from(modes or ["greedy"]),
         "logprobs": st.sampled_from([None, None, None, 0, 2]) if modes else st.none(),
     }
     return st.fixed_dictionaries(
         {
-            "block_size": st.sampled_from([4, 1, 3, 32]),
+            "block_size": st.sampled_from(sizes),
             "lengths": st.lists(st.integers(1, 16), min_size=NUM_SEQS, max_size=NUM_SEQS),
             "steps": st.lists(st.fixed_dictionaries(step), min_size=2, max_size=5),
             "seed": st.integers(0, 9),
@@ -59,37 +63,12 @@ def cases(place: Place, mixed: bool = True, modes: list[str] | None = None) -> s
     )
 
 
-class WatchedInputs:
-    """Inputs that hide the tokens until `expand`, and remember what was fed back."""
-
-    def __init__(self, config, block_size: int):
-        self.hidden: torch.Tensor | None = None
-        self.fed_back: list[list[int]] = []
-        self.static = StaticBatch(config, block_size, config.max_num_seqs, config.max_num_batched_tokens)
-
-    def hide(self, batch: Batch) -> Batch:
-        """What the host would send if the tokens lay on the device."""
-        self.hidden = batch.token_ids
-        return replace(batch, token_ids=torch.zeros_like(batch.token_ids))
-
-    def send(self, batch: Batch | None, bucket: Bucket | None = None) -> Batch:
-        batch = no_batch() if batch is None else batch
-        return batch if bucket is None else self.static.fill(batch, bucket)
-
-    def expand(self, batch: Batch) -> Batch:
-        ids = batch.token_ids.clone()
-        ids[: len(self.hidden)] = self.hidden  # padding rows follow
-        return replace(batch, token_ids=ids)
-
-    def feed_back(self, batch: Batch, next_ids: torch.Tensor) -> None:
-        self.fed_back.append(next_ids.tolist())
-
-
 class Bench:
     """The part and the plain runner side by side, each with its own cache."""
 
-    def __init__(self, part: Any, case: Case):
-        self.case, self.size = case, case["block_size"]
+    def __init__(self, part: Any, case: Case, recorded: bool = False):
+        """recorded: the part is told that it runs on a GPU, so that it records its steps."""
+        self.case, self.size, self.recorded = case, case["block_size"], recorded
         self.tables, self.num_blocks = scattered_tables([MAX_LEN] * NUM_SEQS, self.size, case["seed"])
         self.random = torch.Generator().manual_seed(case["seed"])
         self.ids = [self.draw_ids(length) for length in case["lengths"]]
@@ -100,7 +79,10 @@ class Bench:
         self.inputs, self.plain_inputs = (WatchedInputs(config, self.size) for _ in range(2))
         self.kv, self.plain_kv = self.cache(), self.cache()
         model = decoder()
-        self.runner = part(model, self.kv, self.inputs, sample, config)
+        of_part = recordable_decoder() if recorded else model
+        self.inputs.static.recorded = recorded
+        of_device = SimpleNamespace(**{**vars(config), "device": torch.device("cuda")}) if recorded else config
+        self.runner = part(of_part, self.kv, self.inputs, recordable_sample if recorded else sample, of_device)
         self.runner.warm_up()
         self.plain = EagerRunner(model, self.plain_kv, self.plain_inputs, sample, config)
         self.fill(model)
@@ -129,16 +111,20 @@ class Bench:
         chunk = [step["chunk"]] if step["chunk"] else []
         asked = [(i, 1) for i in step["decode"] if not chunk or i != chunk[0][0]] + [(i, count) for i, count in chunk]
         asked = [(i, count) for i, count in asked if len(self.ids[i]) + count <= MAX_LEN]
-        works, tables, sampled = [], [], []
+        works, tables, sampled, at = [], [], [], []
         for i, count in asked:
             start = len(self.ids[i])
             self.ids[i] += self.draw_ids(count)
             works.append((self.ids[i][start:], start))
             tables.append(self.tables[i][: -(-len(self.ids[i]) // self.size)])
+            if len(works) <= step["silent"] and count == 1:
+                continue
+            at.append(len(works) - 1)
             sampled.append(row(PARAMS[step["params"]], i, len(self.ids[i]), self.ids[i][:], start))
         if not works:
             return None
         batch = make_batch(works, tables, self.size)
+        batch = replace(batch, sample_at=batch.sample_at[at])
         sampling = sampling_tensors(sampled, CONFIG.vocab_size, "cpu")
         return replace(batch, sampling=sampling, num_logprobs=-1 if step["logprobs"] is None else step["logprobs"])
 
@@ -155,10 +141,9 @@ class Bench:
         expect(came.next_ids.tolist() == ids, f"{what} to give the plain runner's ids {ids}", came.next_ids.tolist())
         check_logprobs(came.logprobs, wanted.logprobs, what)
         self.check_cache(what)
-        fed = self.inputs.fed_back[number:]
-        expect(
-            len(fed) == 1 and fed[0][: len(ids)] == ids, f"{what} to feed back its ids {ids} to the inputs once", fed or "no feed_back"
-        )
+        times, fed = int(self.inputs.times_fed), self.inputs.fed[: len(ids)].tolist()
+        once = times == 1 or (self.recorded and times > 1)  # to record a step is to run it
+        expect(once and fed == ids, f"{what} to feed back its ids {ids} to the inputs once", f"{fed}, {times} times")
         return True
 
     def check_cache(self, what: str) -> None:
@@ -190,7 +175,22 @@ def check(part: Any, case: Case) -> None:
         number += bench.run(number, step)
 
 
+def check_recorded(part: Any, case: Case) -> None:
+    """A tape stands for CUDA's graphs, so that this can be tried without a GPU."""
+    with on_tape():
+        bench, number = Bench(part, case, recorded=True), 0
+        for step in case["steps"]:
+            number += bench.run(number, step)
+
+
 PROPERTIES = [
+    Property(
+        "beyond",
+        "Batches with more rows than the largest size that is recorded run too: the plain runner's ids, and the same cache.",
+        lambda place: cases(place, mixed=False, fewest=BUCKETS[-1] + 1),
+        check,
+        30,
+    ),
     Property(
         "decodes",
         "Decode batches of any size, in turn: the plain runner's ids, the same cache, and nothing left over from an earlier batch.",
@@ -198,12 +198,19 @@ PROPERTIES = [
         check,
         80,
     ),
-    Property("mixed", "So too where chunks come between, or in the same batch.", cases, check, 60),
+    Property("mixed", "So too where chunks come between or in the same batch, or where a row is not sampled.", cases, check, 60),
     Property(
         "sampling",
         "Greedy, random, filtered, biased and penalised steps in turn, with log-probabilities or without.",
         lambda place: cases(place, mixed=False, modes=list(PARAMS)),
         check,
         120,
+    ),
+    Property(
+        "recorded",
+        "Steps that are recorded once and replayed: on other batches than those they were recorded on, the plain runner's ids.",
+        lambda place: cases(place, mixed=False, modes=list(PARAMS), sizes=(4, 16)),
+        check_recorded,
+        40,
     ),
 ]

@@ -119,6 +119,29 @@ def check_race(part: Any, case: Case) -> None:
         )
 
 
+def check_small_edits(part: Any, case: Case) -> None:
+    """Two tokens are equally likely, and the later one gets a little more: too little to be seen in half precision."""
+    logits = torch.full((1, 64), -1.0, device=device_of(case), dtype=dtype_of(case))
+    first, second = sorted(case["tokens"])
+    logits[0, [first, second]] = case["value"]
+    asked = [row(SamplingParams(temperature=0, logit_bias={second: case["bias"]}))]
+    ids = draw(part, logits, asked)
+    wanted = f"token {second}, at {case['value']} + {case['bias']} ahead of token {first} at {case['value']}"
+    expect(ids == [second], wanted, f"token {ids[0]} (were the logits edited in {case['dtype']}, which rounds the edit away?)")
+
+
+def small_edits(place: Place) -> st.SearchStrategy[Case]:
+    return st.fixed_dictionaries(
+        {
+            "tokens": st.lists(st.integers(0, 63), min_size=2, max_size=2, unique=True),
+            "value": st.sampled_from([64.0, 96.0, 20.0]),
+            "bias": st.sampled_from([0.005, 0.001]),
+            "dtype": st.sampled_from(place.dtypes),
+            **{name: st.just(value) for name, value in place.where.items()},
+        }
+    )
+
+
 def rank_of(scores: torch.Tensor, token: int) -> str:
     return f"number {int((scores > scores[token]).sum()) + 1} of {len(scores)}"
 
@@ -193,6 +216,14 @@ def vary(case: Case, place: Place) -> dict[str, dict[Any, Case]]:
 
 PROPERTIES = [
     Property(
+        "largest",
+        "Where all rows have temperature 0, each takes its largest logit, of equal ones the first.",
+        lambda place: cases(place, [0], {}, ANY_SPREAD),
+        check_greedy,
+        60,
+        vary,
+    ),
+    Property(
         "greedy",
         "Temperature 0 takes the largest logit, of equal ones the first, whatever the other rows do.",
         lambda place: cases(place, [0, 1.0], {}, ANY_SPREAD),
@@ -207,6 +238,13 @@ PROPERTIES = [
         check_greedy,
         150,
         vary,
+    ),
+    Property(
+        "small-edits",
+        "Edits count however small they are beside the logits, in any dtype.",
+        small_edits,
+        check_small_edits,
+        30,
     ),
     Property(
         "race",
