@@ -22,6 +22,7 @@ from minfer.testing.checking import check
 from minfer.testing.limits import limited
 from minfer.testing.suites import suite_of
 
+pytestmark = pytest.mark.slow  # each check is a process of its own
 SMALL = ["--examples", "5"]
 FAULT = "row 0 has 1 blocks of 1, too few for 2 tokens"  # of a scheduler that makes no room
 RIGHT = """
