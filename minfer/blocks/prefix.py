@@ -7,6 +7,7 @@ is needed: the one that has been free for longest goes first, and the end of a s
 
 from __future__ import annotations
 
+from collections.abc import KeysView
 from typing import NamedTuple
 
 from minfer.blocks.paged import PagedBlocks
@@ -35,6 +36,12 @@ class PrefixBlocks(PagedBlocks):
         self._by_key: dict[int, Cached] = {}
         self._by_block: dict[int, Cached] = {}
         self._chains: dict[int, list[Cached]] = {}  # by seq_id: the entries of its first blocks
+        self.changed: set[int] | None = None  # a recording's: blocks that entered the tree or left it; None while there is none
+
+    @property
+    def cached(self) -> KeysView[int]:
+        """The blocks in the tree, free ones too."""
+        return self._by_block.keys()
 
     def lookup(self, seq: Sequence) -> int:
         return len(self._find(seq)) * self.block_size
@@ -61,6 +68,8 @@ class PrefixBlocks(PagedBlocks):
                 entry = Cached(key, parent, tokens, seq.block_table[i])
                 self._forget(self._by_key.get(key))  # a colliding hash, or an entry whose parent was dropped
                 self._by_key[key] = self._by_block[entry.block] = entry
+                if self.changed is not None:
+                    self.changed.add(entry.block)
             entries.append(entry)
 
     def free(self, seq: Sequence) -> None:
@@ -104,3 +113,5 @@ class PrefixBlocks(PagedBlocks):
     def _forget(self, entry: Cached | None) -> None:
         if entry is not None:
             del self._by_key[entry.key], self._by_block[entry.block]
+            if self.changed is not None:
+                self.changed.add(entry.block)
