@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -11,11 +12,16 @@ import torch
 from engine_fixtures import make_engine
 
 from minfer import SamplingParams
+from minfer.blocks.prefix import PrefixBlocks
+from minfer.policy.fcfs import policy
+from minfer.preemption.recompute import Recompute
+from minfer.scheduler.chunked import ChunkedScheduler
 from minfer.stages import CHUNKED
+from minfer.testing.toy import ToyPending, toy_config
 from minfer.testing.traffic import Traffic
 from minfer.trace import Trace
 from minfer.trace.recorder import Recorder
-from minfer.types import Plan, Status
+from minfer.types import Plan, Request, Sampled, Sampling, Sequence, Status
 
 
 class Seen(NamedTuple):
@@ -86,3 +92,30 @@ def small_trace(scheduler: str = "chunked", **options) -> Trace:
     trace = recorder.stop()
     engine.close()
     return trace
+
+
+@functools.cache
+def large_trace(num_steps: int = 2000, num_seqs: int = 256) -> Trace:
+    """So many steps of so many sequences side by side, from a scheduler whose executor makes every token up."""
+    config = toy_config(max_num_seqs=num_seqs, max_num_batched_tokens=1024, max_model_len=2048, block_size=16)
+    config.path, config.device, config.dtype, config.num_host_blocks = Path("toy"), torch.device("cpu"), torch.float32, 0
+    blocks = PrefixBlocks(6000, 16)
+    scheduler = ChunkedScheduler(config, blocks, policy, Recompute())
+    executor = SimpleNamespace(launch=lambda plan: ToyPending(Sampled([17] * sum(work.samples for work in plan.work))))
+    engine = SimpleNamespace(scheduler=scheduler, executor=executor, blocks=blocks, config=config, stage=CHUNKED, tokenizer=None)
+    recorder = Recorder(engine).start()
+    rng = random.Random(0)
+    count = 0
+    for _ in range(num_steps):
+        while len(scheduler.live) < num_seqs + 20 and count < 2 * num_seqs:
+            prompt = [1] * 64 + [rng.randrange(99) for _ in range(rng.randint(1, 400))]
+            params = SamplingParams(max_tokens=rng.randint(num_steps // 4, num_steps // 2), ignore_eos=True)
+            request = Request(str(count), tuple(prompt), params)
+            limit = len(prompt) + params.max_tokens
+            scheduler.add(Sequence(count, request, 0, Sampling(params, 0, (), len(prompt)), prompt, len(prompt), limit))
+            count += 1
+        plan = scheduler.schedule()
+        if plan is None:
+            break
+        scheduler.commit(plan, executor.launch(plan).wait())
+    return recorder.stop()
