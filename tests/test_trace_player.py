@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import random
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from node_runner import node
 from trace_fixtures import RecordedTraffic, large_trace, small_trace
 
 import minfer.trace
@@ -39,17 +38,6 @@ const states = order.map((k) => {
 });
 console.log(JSON.stringify(states));
 """.replace("PLAYER", PLAYER.as_uri())
-
-
-def node(script: str, given: object) -> object:
-    """What a JavaScript module prints as JSON, given JSON on stdin."""
-    if shutil.which("node") is None:
-        pytest.skip("needs node")
-    done = subprocess.run(
-        ["node", "--input-type=module", "-e", script], input=json.dumps(given), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def kind_of(frame, block: int) -> str:

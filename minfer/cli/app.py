@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from minfer.cli import bench, chat, check, console, demo, doctor, generate, kernels, ladder, profile, pull, soak, stages
+from minfer.cli import bench, chat, check, console, demo, doctor, generate, kernels, ladder, plan, profile, pull, soak, stages, trace
 
 EPILOG = (
     "Exit codes: 0 it went well; 1 it could not be done, and the reason is on stderr; 2 the command line is wrong; "
@@ -73,8 +73,12 @@ def before_any_command(
 bench_app = typer.Typer(help="Measure this machine, or soak the engine.", no_args_is_help=True)
 for function in (bench.throughput, bench.latency, profile.profile, soak.soak, kernels.kernels):
     bench_app.command(epilog=EPILOG)(function)
+trace_app = typer.Typer(cls=trace.RecordUnlessNamed, help="Record what an engine decides, look at it, export it.", no_args_is_help=True)
+for function in (trace.record, trace.view, trace.export):
+    trace_app.command(epilog=EPILOG)(function)
 for function in (generate.generate, chat.chat, stages.stages, ladder.ladder):
     app.command(epilog=EPILOG)(function)
 app.add_typer(bench_app, name="bench", epilog=EPILOG)
-for function in (check.check, pull.pull, doctor.doctor, demo.demo):
+app.add_typer(trace_app, name="trace", epilog=EPILOG)
+for function in (check.check, plan.plan, pull.pull, doctor.doctor, demo.demo):
     app.command(epilog=EPILOG)(function)

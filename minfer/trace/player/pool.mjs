@@ -9,6 +9,7 @@ import { pageWords } from "./words.mjs";
 const HEIGHT = 300; // the pool's cells shrink until they fit, down to SMALLEST
 const LARGEST = 30;
 const SMALLEST = 3;
+const MOST_UNUSED = 4; // a pool so many times larger than what was used of it is not drawn whole
 
 /** Marks of a page, as lines from one point to another. */
 const hatch = (x, y, side) => [
@@ -27,19 +28,25 @@ export function cellSize(count, width, height) {
 }
 
 export class Pool extends Panel {
-  constructor(parent, trace, options) {
+  constructor(parent, trace, summary, options) {
+    const total = trace.engine.num_blocks;
+    const shown = total <= MOST_UNUSED * summary.maxBlock ? total : summary.maxBlock;
+    const rest = total - shown;
     super(parent, {
       ...options,
       name: "pool",
       title: "Pool of pages",
       label: "Each cell is a page of the K/V cache, coloured by the sequence that holds it. A frame: this step writes to it. "
-        + "A diagonal: several sequences share it. Hatched: free, but its content is still cached.",
+        + "A diagonal: several sequences share it. Hatched: free, but its content is still cached."
+        + (rest ? ` Pages ${shown + 1} to ${total} were never used and are left out.` : ""),
     });
     this.trace = trace;
+    this.shown = shown;
   }
 
   draw() {
-    const { num_blocks: count, block_size: size } = this.trace.engine;
+    const { block_size: size } = this.trace.engine;
+    const count = this.shown;
     this.cell = cellSize(count, this.width, HEIGHT);
     this.columns = Math.max(Math.floor(this.width / this.cell), 1);
     this.side = this.cell - (this.cell > 8 ? 1.5 : this.cell > 4 ? 1 : 0.5);
@@ -114,11 +121,11 @@ export class Pool extends Panel {
   hit(x, y) {
     const column = Math.floor(x / this.cell);
     const block = Math.floor(y / this.cell) * this.columns + column + 1;
-    return column < this.columns && block >= 1 && block <= this.trace.engine.num_blocks ? { block } : null;
+    return column < this.columns && block >= 1 && block <= this.shown ? { block } : null;
   }
 
   count() {
-    return this.trace.engine.num_blocks;
+    return this.shown;
   }
 
   item(i) {

@@ -24,6 +24,7 @@ export class Summary {
     this.maxRunning = 0;
     this.maxChunks = 0;
     this.maxTable = 1;
+    this.maxBlock = 1; // the highest page that was ever in a table
     this.total = trace.engine.num_blocks;
   }
 
@@ -47,6 +48,7 @@ export class Summary {
     this.maxRunning = Math.max(this.maxRunning, state.running.length);
     this.maxChunks = Math.max(this.maxChunks, chunks);
     for (const table of state.tables.values()) this.maxTable = Math.max(this.maxTable, table.length);
+    for (const [, , blocks] of state.entry.tables ?? []) this.maxBlock = Math.max(this.maxBlock, ...blocks);
   }
 
   set(seq, step, phase) {

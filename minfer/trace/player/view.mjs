@@ -39,7 +39,7 @@ export class View {
     const work = element("div", "column", grid);
     const common = { explain: options.explain, seek: options.seek, mark: options.mark };
     this.panels = [
-      new Pool(pages, trace, common),
+      new Pool(pages, trace, this.summary, common),
       new Tables(pages, trace, this.summary, common),
       new BatchPanel(work, trace, this.summary, common),
       new Timeline(grid, trace, this.summary, common),
