@@ -7,7 +7,6 @@ import random
 import re
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from node_runner import node
