@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from trace_fixtures import large_trace, small_trace
 
-from minfer.trace import first_difference
+from minfer.trace import Trace, first_difference
 from minfer.trace.page import page
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -100,6 +100,27 @@ def test_it_plays_to_the_end_and_stops(opened):
     assert tab.locator("#play").inner_text() == "Pause"
     tab.wait_for_function(f"() => minferPlayer.index === {len(trace.content['steps']) - 1}", timeout=20_000)
     tab.wait_for_function("() => document.getElementById('play').textContent === 'Play'")
+
+
+def test_a_moved_slider_and_another_speed_while_it_plays(opened):
+    """It goes on from where the slider was put, forwards only, and stops where the button says."""
+    trace = large_trace(200, 8)
+    tab = opened(page(trace))
+    tab.click("#play")
+    tab.locator("#slider").fill("100")
+    tab.select_option("#speed", "30")
+    tab.wait_for_function("() => minferPlayer.index > 102", timeout=20_000)
+    tab.click("#play")
+    stopped = tab.evaluate("minferPlayer.index")
+    assert 102 < stopped < 190
+    tab.wait_for_timeout(150)
+    assert tab.evaluate("minferPlayer.index") == stopped
+
+
+def test_a_trace_of_nothing(opened):
+    """Recorded while nothing ran: the page says so."""
+    content = {**small_trace().content, "sequences": [], "steps": []}
+    assert "no steps" in opened(page(Trace(content))).locator("#explanation").inner_text()
 
 
 def test_pointing_and_keys_explain_what_is_seen(opened):

@@ -9,7 +9,7 @@ import pytest
 from engine_fixtures import finish, greedy, make_engine
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trace_fixtures import RecordedTraffic, small_trace
+from trace_fixtures import RecordedTraffic, Seen, small_trace
 
 from minfer.errors import MinferError
 from minfer.testing.traffic import cases
@@ -18,6 +18,7 @@ from minfer.trace.edits import apply_edit, edit_of, table_edit
 from minfer.trace.replay import outputs
 
 TRAFFIC = cases(None, ahead=True)
+NOTHING = Seen(None, ([], [], []), {}, {}, {}, {}, set(), 0, {})  # before the first plan
 
 
 @settings(max_examples=150)
@@ -29,7 +30,6 @@ def test_every_step_is_there_again(case):
     trace = Trace(json.loads(json.dumps(traffic.recorder.stop().content)))
     frames = [frame for frame in trace.frames() if "step" in frame.entry]
     assert len(frames) == len(traffic.seen) == trace.num_steps
-    preemptions = 0
     for frame, seen in zip(frames, traffic.seen, strict=True):
         assert (frame.held, frame.waiting, frame.running) == seen.queues
         assert frame.tables == seen.tables
@@ -40,8 +40,13 @@ def test_every_step_is_there_again(case):
         assert frame.num_free == seen.num_free
         assert [tuple(task) for task in frame.work] == [(w.seq_id, w.row, w.start, w.num_new, w.samples) for w in seen.plan.work]
         assert frame.entry.get("copies", []) == [list(each) for each in seen.plan.copies]
-        preemptions += len(frame.entry.get("preempted", ()))
-        assert preemptions == seen.num_preemptions
+    for before, seen, frame in zip([NOTHING, *traffic.seen], traffic.seen, frames, strict=False):
+        gave_way = {seq for seq, count in seen.preemptions.items() if count > before.preemptions.get(seq, 0)}
+        assert set(frame.entry.get("preempted", ())) == gave_way
+        back = {copy.dst for copy in seen.plan.copies if copy.kind == "in"}
+        fresh = [w for w in seen.plan.work if w.start and (w.seq_id in gave_way or w.seq_id not in before.tables)]
+        hits = [[w.seq_id, w.start] for w in fresh if not back & set(seen.tables[w.seq_id])]
+        assert frame.entry.get("hits", []) == hits
     assert outputs(trace) == {seq.seq_id: seq.output_ids for seq in traffic.seqs}
     *_, last = trace.frames()
     assert not last.tables

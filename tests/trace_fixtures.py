@@ -35,7 +35,7 @@ class Seen(NamedTuple):
     num_output: dict[int, int]
     cached: set[int]
     num_free: int
-    num_preemptions: int
+    preemptions: dict[int, int]  # of each sequence
 
 
 def witness(plan: Plan, scheduler, seqs) -> Seen:
@@ -52,7 +52,7 @@ def witness(plan: Plan, scheduler, seqs) -> Seen:
         {seq.seq_id: seq.num_output for seq in live},
         set(getattr(scheduler.blocks, "_by_block", ())),
         scheduler.blocks.num_free,
-        scheduler.num_preemptions,
+        {seq.seq_id: seq.num_preemptions for seq in live},
     )
 
 

@@ -87,22 +87,26 @@ class Look:
             changes["cached"] = toggled
         return changes
 
-    def planned(self, plan: Plan, swapped: list) -> dict[str, Any]:
+    def planned(self, plan: Plan) -> dict[str, Any]:
         """The plan. A sequence that goes on by one token which it samples is its id only; any other work is written out."""
         works: list[Any] = []
         hits: list[list[int]] = []
         expected = self.next_start
-        elsewhere = self.half_way | {seq_id for seq_id, _, blocks in swapped if not blocks}  # their K/V came from no cache
+        brought_back = {copy.dst for copy in plan.copies if copy.kind == "in"}  # from host memory, so not found in the cache
         for work in plan.work:
             before = expected.get(work.seq_id)
             if before == (work.row, work.start) and work.num_new == 1 and work.samples:
                 works.append(work.seq_id)
             else:
                 works.append([work.seq_id, work.row, work.start, work.num_new, int(work.samples)])
-                if before is None and work.start and work.seq_id not in elsewhere:
+                if before is None and work.start and work.seq_id not in self.half_way and not self._holds(work.seq_id, brought_back):
                     hits.append([work.seq_id, work.start])
             expected[work.seq_id] = work.row, work.start + work.num_new
         self.half_way.difference_update(expected)
         same = works == self.last_work
         self.last_work = [work.seq_id for work in plan.work]
         return {"work": None if same else works, "hits": hits, "copies": [list(copy) for copy in plan.copies]}
+
+    def _holds(self, seq_id: int, blocks: set[int]) -> bool:
+        """Whether any of these blocks is in its table."""
+        return bool(blocks) and not blocks.isdisjoint(self.tables.get(seq_id, ()))

@@ -118,8 +118,7 @@ class Recorder:
         plan = schedule()
         ended = self._now()
         if plan is not None:
-            changes = self.look.changes()
-            step = {"step": plan.step, "at": begun, **changes, **self.look.planned(plan, changes["swapped"])}
+            step = {"step": plan.step, "at": begun, **self.look.changes(), **self.look.planned(plan)}
             step |= {"in_flight": len(self.in_flight) or None, "host": [[0, ended - begun]]}
             self.steps.append(without_empty(step))
             self.in_flight[id(plan)] = plan, self.steps[-1]

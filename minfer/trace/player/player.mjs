@@ -28,11 +28,16 @@ class Player {
     this.index = -1;
     this.explain(null, chapters);
     this.showDifference();
+    if (!this.length) {
+      this.explain({ text: "This trace has no steps: nothing ran while it was recorded." }, chapters);
+      return;
+    }
     document.addEventListener("keydown", (event) => this.key(event));
     const redraw = () => this.show(this.index);
     new ResizeObserver(redraw).observe(parent);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-    this.go(Number(location.hash.slice(1)) || 0);
+    this.go(Number(location.hash.slice(1)) || 0); // page.html#20 opens at that entry, page.html#play plays
+    if (location.hash === "#play") this.toggle();
   }
 
   buttons() {
@@ -82,26 +87,23 @@ class Player {
       this.playing = null;
     } else {
       if (this.index === this.length - 1) this.go(0);
-      this.playing = { begun: performance.now(), from: this.index === this.length - 1 ? 0 : this.index, frame: 0 };
+      this.playing = { last: null, due: 0, frame: 0 };
       this.tick();
     }
     this.playButton.textContent = this.playing ? "Pause" : "Play";
     this.playButton.setAttribute("aria-pressed", String(Boolean(this.playing)));
   }
 
+  /** As many steps as have come due since the last picture, from wherever somebody has moved to meanwhile. */
   tick() {
-    this.playing.frame = requestAnimationFrame((now) => {
-      const playing = this.playing;
-      if (!playing) return;
-      const index = playing.from + Math.floor(((now - playing.begun) / 1000) * Number(this.speed.value));
-      if (this.index !== playing.shown && playing.shown !== undefined) {
-        Object.assign(playing, { begun: now, from: this.index }); // somebody moved the slider, or the speed
-        playing.shown = this.index;
-      } else {
-        this.go(index);
-        playing.shown = this.index;
-      }
-      if (this.index >= this.length - 1) this.toggle();
+    const playing = this.playing;
+    playing.frame = requestAnimationFrame((now) => {
+      playing.due += ((now - (playing.last ?? now)) / 1000) * Number(this.speed.value);
+      playing.last = now;
+      const steps = Math.floor(playing.due);
+      playing.due -= steps;
+      this.go(this.index + steps);
+      if (this.index === this.length - 1) this.toggle();
       else this.tick();
     });
   }
