@@ -92,8 +92,13 @@ def test_buttons_keys_and_slider_show_the_traces_own_states(opened):
 
 
 def test_it_plays_to_the_end_and_stops(opened):
+    """At the pace that was chosen, five steps a second at first; then fast, to the end."""
     trace = small_trace()
     tab = opened(page(trace))
+    tab.click("#play")
+    tab.wait_for_function("() => minferPlayer.index >= 3", timeout=10_000)
+    assert tab.evaluate("minferPlayer.index") < 20
+    tab.click("#play")
     tab.select_option("#speed", "60")
     tab.locator("h1").click()
     tab.keyboard.press("Space")
