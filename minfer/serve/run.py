@@ -152,7 +152,7 @@ def serve(
         pipe, info, process = start_process(name, options, verbose)
         with pipe:
             try:
-                server = Server(make_front(pipe, info, limits, names or [name]), names or [name], api_key)
+                server = Server(make_front(pipe, info, limits, names), names, api_key)
                 announce(info, sock.getsockname()[1])
                 with contextlib.suppress(KeyboardInterrupt):
                     server.run(sockets=[sock])
