@@ -44,8 +44,11 @@ def start_thread(llm: LLM, name: str) -> tuple[Connection, EngineInfo, threading
     ours, theirs = multiprocessing.Pipe()
 
     def work() -> None:
-        with theirs:
+        try:
             Worker(llm.engine, theirs).run()
+        finally:  # both ends hear of it, also the thread that waits for commands
+            with theirs, socket.fromfd(theirs.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as line, contextlib.suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
 
     thread = threading.Thread(target=work, name="minfer-engine", daemon=True)
     thread.start()
