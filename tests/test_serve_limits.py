@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
 
 import httpx
@@ -13,6 +14,7 @@ from serve_fixtures import NAME, PATIENCE, SIZES, Running, ask_by_socket, events
 
 from minfer.errors import MinferError
 from minfer.serve.front import Limits
+from minfer.serve.run import listen
 
 
 @pytest.fixture(scope="module")
@@ -264,3 +266,11 @@ def test_a_prompt_fits_or_is_refused_as_offline(server: Running):
     refused = server.complete([5] * (longest + 1), max_tokens=9)
     assert refused.status_code == 400
     assert str(longest + 1) in refused.json()["error"]["message"]
+
+
+def test_small_packets_leave_at_once():
+    """asyncio turns Nagle's delay off where it knows that a socket speaks TCP; otherwise each answer would take 40 ms longer."""
+    with listen("127.0.0.1", 0) as sock:
+        assert sock.proto == socket.IPPROTO_TCP
+    with listen("127.0.0.1", 0) as sock, pytest.raises(MinferError, match="choose another --port"):
+        listen("127.0.0.1", sock.getsockname()[1])
