@@ -63,9 +63,9 @@ export class Live {
     this.parent.append(queues);
     this.lists = Object.fromEntries(QUEUES.map((name) => [name, this.queue(queues, name)]));
     this.trace = { engine: content.engine, sequences: [] };
+    this.batch = new BatchPanel(this.parent, this.trace, this.summary, this.options);
     this.pool = new Pool(this.parent, this.trace, { ...this.summary, maxBlock: content.engine.num_blocks }, this.options);
     this.tables = new Tables(this.parent, this.trace, this.summary, this.options);
-    this.batch = new BatchPanel(this.parent, this.trace, this.summary, this.options);
     this.panels = [this.batch, this.pool, this.tables];
   }
 
