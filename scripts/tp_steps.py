@@ -82,7 +82,8 @@ def say(mine: dict, first: dict) -> None:
             f"{decode['communication_us']:.0f} µs or {decode['communication_share']:.1%} of it between the ranks"
         )
     for row in mine.get("all_reduce", []):
-        typer.echo(f"{size} ranks, all-reduce of {row['bytes']} bytes: {row['us']:.1f} µs, by the backend {row['backend_us']:.1f} µs")
+        times = ", ".join(f"{name} {value:.1f}" for name, value in row.items() if name != "bytes")
+        typer.echo(f"{size} ranks, all-reduce of {row['bytes']} bytes: {times}")
 
 
 if __name__ == "__main__":
