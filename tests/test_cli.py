@@ -37,6 +37,11 @@ OPTIONS = {
     ],
     "bench latency": ["--json", "--output-len", "--prompt-len", "--repeats", "--shape", "--stage", "--workload-seed", *ENGINE],
     "bench profile": ["--batch", "--context", "--json", "--plot", "--shape", "--stage", "--steps", "--trace", *ENGINE],
+    "bench serve": [
+        "--api-key", "--clients", "--concurrency", "--ignore-eos", "--json", "--model", "--output-len", "--plot", "--prompt-len",
+        "--rate", "--requests", "--slo-tpot-ms", "--slo-ttft-ms", "--timeout", "--url", "--vocab-size", "--warm-up", "--workload",
+        "--workload-seed",
+    ],
     "bench soak": ["--json", "--requests", "--seconds", "--seed", "--stage", *ENGINE],
     "bench kernels": ["--json", "--plot", "--repeats", "--slot"],
     "classroom": [],

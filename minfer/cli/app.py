@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from minfer.cli import (
     bench,
+    bench_serve,
     chat,
     check,
     classroom,
@@ -87,7 +88,7 @@ def before_any_command(
 
 
 bench_app = typer.Typer(help="Measure this machine, or soak the engine.", no_args_is_help=True)
-for function in (bench.throughput, bench.latency, profile.profile, soak.soak, kernels.kernels):
+for function in (bench.throughput, bench.latency, bench_serve.serve, profile.profile, soak.soak, kernels.kernels):
     bench_app.command(epilog=EPILOG)(function)
 for function in (generate.generate, chat.chat, stages.stages, ladder.ladder):
     app.command(epilog=EPILOG)(function)
