@@ -24,6 +24,7 @@ SAMPLING = [
 OPTIONS = {
     "": ["--debug", "--verbose", "--version"],
     "generate": ["--file", "--json", "--logprobs", "--n", "--prompt-logprobs", "--stage", *ENGINE, *SAMPLING],
+    "batch": ["--stage", "--window", *ENGINE],
     "chat": ["--stage", "--system", *ENGINE, *SAMPLING],
     "stages": ["--json"],
     "ladder": [

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from minfer.cli import (
+    batch,
     bench,
     bench_serve,
     chat,
@@ -95,7 +96,7 @@ for function in (bench.throughput, bench.latency, bench_serve.serve, profile.pro
 trace_app = typer.Typer(cls=trace.RecordUnlessNamed, help="Record what an engine decides, look at it, export it.", no_args_is_help=True)
 for function in (trace.record, trace.view, trace.export):
     trace_app.command(epilog=EPILOG)(function)
-for function in (generate.generate, chat.chat, stages.stages, ladder.ladder):
+for function in (generate.generate, chat.chat, batch.batch, stages.stages, ladder.ladder):
     app.command(epilog=EPILOG)(function)
 app.add_typer(bench_app, name="bench", epilog=EPILOG)
 classroom_app = typer.Typer(help="For instructors: grade submissions, and build what a class needs.", no_args_is_help=True)
