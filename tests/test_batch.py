@@ -20,7 +20,7 @@ from minfer.batch.run import run_batch
 from minfer.errors import MinferError
 from minfer.llm import LLM
 
-OPTIONS = {"dtype": "float32", "device": "cpu", "max_num_seqs": 6, "num_kv_blocks": 8, "max_model_len": 128}
+OPTIONS = {"dtype": "float32", "device": "cpu", "max_num_seqs": 6, "num_kv_blocks": 4, "max_model_len": 128}
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def outcome(llm, folder: Path, lines: list[bytes], **options) -> list[dict]:
 def unbroken(llm, tmp_path_factory):
     """An input of every kind of line, and the output of one run."""
     folder = tmp_path_factory.mktemp("unbroken")
-    source = write(folder / "in.jsonl", [*many_lines(24, seed=1, longest=6), *BAD[:2], b""])
+    source = write(folder / "in.jsonl", [*many_lines(24, seed=1, longest=14), *BAD[:2], b""])
     run_batch(source, folder / "out.jsonl", answers_of(llm), "tiny")
     assert llm.stats().num_preemptions, "too many blocks: nothing gave way"
     return source, (folder / "out.jsonl").read_bytes()
@@ -149,6 +149,7 @@ def test_lines_are_numbered_as_an_editor_does(tmp_path_factory, contents, end, e
     assert [(each.number, each.content) for each in found] == [(i, each) for i, each in expected if each.strip()]
     for i, each in enumerate(found):
         assert list(read_lines(path, each.end, each.number)) == found[i + 1 :]
+        assert each.number == 1 or list(read_lines(path, each.start, each.number - 1)) == found[i:]
 
 
 def test_records_are_in_the_input_s_order(llm, tmp_path):
@@ -164,7 +165,7 @@ def test_no_more_than_a_window_of_lines_is_read_ahead(llm):
     def items():
         for i in range(30):
             taken.append(i)
-            yield from read_items([Line(i + 1, line(f"r{i}", {"prompt": [5], "max_tokens": 4, "ignore_eos": True}), i)])
+            yield from read_items([Line(i + 1, line(f"r{i}", {"prompt": [5], "max_tokens": 4, "ignore_eos": True}), 0, 1)])
 
     for count, _ in enumerate(run_items(Jobs(llm, "tiny"), items(), 5)):
         assert len(taken) <= count + 5

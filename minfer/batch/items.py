@@ -29,7 +29,8 @@ class Item:
     """A line as it was understood: `url` and `body` say what to run, or `fault` why nothing is run."""
 
     number: int  # of the line
-    end: int  # offset of the next line in the input
+    start: int  # its offset in the input, in bytes
+    end: int  # offset of the next line
     custom_id: str | None
     url: str = ""
     body: dict[str, Any] | None = None
@@ -78,12 +79,12 @@ def understand(line: Line) -> Item:
         return bad(line, "invalid_url", f"has the url {shown(asked.get('url'))}; it must be {' or '.join(URLS)}", custom_id)
     if not isinstance(asked.get("body"), dict):
         return bad(line, "invalid_body", f"needs a body, an object; it has {shown(asked.get('body'))}", custom_id)
-    return Item(line.number, line.end, custom_id, asked["url"], asked["body"])
+    return Item(line.number, line.start, line.end, custom_id, asked["url"], asked["body"])
 
 
 def bad(line: Line, code: str, message: str, custom_id: str | None = None) -> Item:
     """A line that cannot be run."""
-    return Item(line.number, line.end, custom_id, fault=Fault(code, f"line {line.number} {message}"))
+    return Item(line.number, line.start, line.end, custom_id, fault=Fault(code, f"line {line.number} {message}"))
 
 
 def refuse_constant(name: str) -> None:

@@ -20,14 +20,15 @@ class Line(NamedTuple):
 
     number: int  # the first line of the file is 1; blank ones count
     content: bytes  # without its end; of one that is too long, LONGEST bytes and one
-    end: int  # offset of the next line, in bytes
+    start: int  # its offset in the file, in bytes
+    end: int  # offset of the next line
 
 
 def read_lines(path: Path, offset: int = 0, number: int = 0) -> Iterator[Line]:
     """The lines of a file; blank ones are left out.
 
     Args:
-        offset: where to begin, in bytes; number: of the line that ends there.
+        offset: where to begin, in bytes; number: of the line before it.
 
     Raises:
         MinferError: the file cannot be read.
@@ -36,12 +37,13 @@ def read_lines(path: Path, offset: int = 0, number: int = 0) -> Iterator[Line]:
         with open(path, "rb") as file:
             file.seek(offset)
             while content := file.readline(LONGEST + 1):
-                number += 1
+                start, number = offset, number + 1
                 if len(content) > LONGEST and not content.endswith(b"\n"):
                     skip_line(file)
+                offset = file.tell()
                 content = content.removeprefix(BYTE_ORDER_MARK).strip() if number == 1 else content.strip()
                 if content:
-                    yield Line(number, content, file.tell())
+                    yield Line(number, content, start, offset)
     except OSError as error:
         raise MinferError(f"{path} cannot be read: {error.strerror}") from error
 
