@@ -26,6 +26,10 @@ OPTIONS = {
     "generate": ["--file", "--json", "--logprobs", "--n", "--prompt-logprobs", "--stage", *ENGINE, *SAMPLING],
     "batch": ["--stage", "--window", *ENGINE],
     "chat": ["--stage", "--system", *ENGINE, *SAMPLING],
+    "serve": [
+        "--api-key", "--deadline", "--host", "--max-output-tokens", "--max-waiting", "--port", "--served-model-name",
+        "--shutdown-seconds", "--stage", *ENGINE,
+    ],
     "stages": ["--json"],
     "ladder": [
         "--json", "--max-tokens", "--plot", "--repeats", "--requests", "--resume", "--shape", "--slow-requests", "--stages",

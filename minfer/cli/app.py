@@ -28,6 +28,7 @@ from minfer.cli import (
     plan,
     profile,
     pull,
+    serve,
     soak,
     stages,
     trace,
@@ -96,7 +97,7 @@ for function in (bench.throughput, bench.latency, bench_serve.serve, profile.pro
 trace_app = typer.Typer(cls=trace.RecordUnlessNamed, help="Record what an engine decides, look at it, export it.", no_args_is_help=True)
 for function in (trace.record, trace.view, trace.export):
     trace_app.command(epilog=EPILOG)(function)
-for function in (generate.generate, chat.chat, batch.batch, stages.stages, ladder.ladder):
+for function in (generate.generate, chat.chat, serve.serve, batch.batch, stages.stages, ladder.ladder):
     app.command(epilog=EPILOG)(function)
 app.add_typer(bench_app, name="bench", epilog=EPILOG)
 classroom_app = typer.Typer(help="For instructors: grade submissions, and build what a class needs.", no_args_is_help=True)

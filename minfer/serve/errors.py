@@ -61,7 +61,7 @@ def from_validation(errors: Iterable[Mapping[str, Any]]) -> ApiError:
     for error in errors:
         place = [str(part) for part in error["loc"] if part != "body"]
         said = by_field.setdefault(place[0] if place else "", [])
-        text = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        text = error["msg"].removeprefix("Value error, ").replace("Input should be", "it must be")
         if text not in said:
             said.append(text)
     field, said = next(iter(by_field.items()), ("", ["it cannot be read"]))

@@ -108,8 +108,9 @@ def response_of(
         return ChatCompletionResponse(**head, choices=choices, usage=usage_of(request, outputs))
     choices = []
     for output, text in zip(outputs, echoed(request, outputs, tokenizer), strict=True):
-        scores = prompt_scores(output, tokenizer) if request.echo else None
-        choices += [_choice(request, len(choices) + i, text, scores, each) for i, each in enumerate(output.outputs)]
+        scored = output.prompt_logprobs is not None
+        scores = prompt_scores(output.prompt_token_ids, output.prompt_logprobs, tokenizer) if scored else ([], [])
+        choices += [_choice(request, len(choices) + i, text, *scores, each) for i, each in enumerate(output.outputs)]
     return CompletionResponse(**head, choices=choices, usage=usage_of(request, outputs))
 
 
@@ -153,13 +154,10 @@ def entries_of(logprobs: Iterable[dict[int, Logprob]]) -> Entries:
     return [(next(iter(entry)), entry) for entry in logprobs]
 
 
-def prompt_scores(output: RequestOutput, tokenizer) -> tuple[Entries, list[str]] | None:
-    """The prompt's tokens with their log-probabilities, and their texts; None where they were not asked for."""
-    if output.prompt_logprobs is None:
-        return None
-    ids = output.prompt_token_ids
+def prompt_scores(ids: Sequence[int], logprobs: Sequence[dict[int, Logprob] | None], tokenizer) -> tuple[Entries, list[str]]:
+    """A prompt's tokens with their log-probabilities, and their texts."""
     texts = [token_text(token, decode_token(tokenizer, token) if tokenizer is not None else None) for token in ids]
-    return list(zip(ids, output.prompt_logprobs, strict=True)), texts
+    return list(zip(ids, logprobs, strict=True)), texts
 
 
 def token_text(token: int, text: str | None) -> str:
@@ -208,10 +206,9 @@ def _named(token: int, each: Logprob) -> dict:
 
 
 def _choice(
-    request: CompletionRequest, index: int, prompt: str, scores: tuple[Entries, list[str]] | None, made: CompletionOutput
+    request: CompletionRequest, index: int, prompt: str, entries: Entries, texts: list[str], made: CompletionOutput
 ) -> CompletionChoice:
     dropped = only_scores(request)
-    entries, texts = scores or ([], [])
     own = [] if dropped or made.logprobs is None else entries_of(made.logprobs)
     return CompletionChoice(
         index=index,
