@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 from minfer.cli.app import app
 
 ENGINE = [
-    "--block-size", "--device", "--dtype", "--engine-seed", "--max-model-len", "--max-num-batched-tokens", "--max-num-seqs",
-    "--memory-share", "--model", "--num-host-blocks", "--num-kv-blocks", "--revision", "--swap",
+    "--block-size", "--device", "--dtype", "--engine-seed", "--executor", "--max-model-len", "--max-num-batched-tokens",
+    "--max-num-seqs", "--memory-share", "--model", "--num-host-blocks", "--num-kv-blocks", "--ray-address", "--revision", "--swap",
+    "--tp",
 ]  # fmt: skip
 SAMPLING = [
     "--frequency-penalty", "--ignore-eos", "--include-stop", "--keep-special-tokens", "--logit-bias", "--max-tokens", "--min-p",
@@ -24,7 +25,7 @@ SAMPLING = [
 OPTIONS = {
     "": ["--debug", "--verbose", "--version"],
     "generate": ["--file", "--json", "--logprobs", "--n", "--prompt-logprobs", "--stage", *ENGINE, *SAMPLING],
-    "batch": ["--stage", "--window", *ENGINE],
+    "batch": ["--engines", "--stage", "--window", *ENGINE],
     "chat": ["--stage", "--system", *ENGINE, *SAMPLING],
     "serve": [
         "--api-key", "--deadline", "--host", "--max-output-tokens", "--max-waiting", "--port", "--served-model-name",

@@ -19,13 +19,13 @@ from minfer.batch.jobs import Done, Jobs, run_items
 from minfer.batch.lines import read_lines
 from minfer.batch.run import WINDOW, Answers
 from minfer.errors import MinferError
+from minfer.executor.ray import join
 
 if TYPE_CHECKING:
     from minfer.llm import LLM
 
 SPAN = 16  # lines of a span, for each sequence that an engine runs at once, where nobody asks for another size
 PIECE = 64  # records handed over at once
-STORE = 2**28  # bytes of Ray's object store, in a cluster that is started here
 
 
 class Span(NamedTuple):
@@ -87,14 +87,14 @@ def on_ray(
 
     Args:
         open_engine: builds one; it is sent to the actors.
-        address: of the cluster, "HOST:PORT" or "auto"; None or "local": one that is started here, and ends with this process.
+        address: of the cluster, "HOST:PORT" or "auto"; None: one that is made here, and ends with this process.
         engines: how many; None: as many as the cluster's GPUs allow, or one without GPUs.
         gpus: of one engine; not asked for in a cluster without GPUs.
         max_num_seqs: of one engine; window: lines on their way in each; span: lines that an engine takes at once.
     """
 
     def answers(items: Iterable[Item]) -> Iterator[Done]:
-        ray = connect(address)
+        ray = join(address)
         import ray.data  # noqa: F811
 
         there = int(ray.cluster_resources().get("GPU", 0))
@@ -120,32 +120,6 @@ def on_ray(
             raise MinferError(f"an engine of the Ray cluster failed: {reason_of(error)}; the same command goes on from here") from error
 
     return answers
-
-
-def connect(address: str | None) -> Any:
-    """Ray, connected to a cluster.
-
-    Raises:
-        MinferError: it is not installed, or no cluster answers.
-    """
-    import os
-
-    try:
-        import ray
-    except ImportError as error:
-        raise MinferError('many engines need the ray package, which is not installed: pip install "minfer[ray]"') from error
-    if ray.is_initialized():
-        return ray
-    quiet = {"log_to_driver": False, "logging_level": "WARNING"}
-    if address in (None, "local"):
-        os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else a token is written into the home folder
-        ray.init("local", include_dashboard=False, object_store_memory=STORE, **quiet)
-        return ray
-    try:
-        ray.init(address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise MinferError(f"no Ray cluster answers at {address!r}: {error}; start one with `ray start --head`") from error
-    return ray
 
 
 def reason_of(error: BaseException) -> str:

@@ -98,7 +98,7 @@ def name_of(model: str) -> str:
     return path.resolve().name if path.exists() else model
 
 
-def check_installed() -> None:
-    """Raises: MinferError where a package is missing that reads requests of the API."""
-    if importlib.util.find_spec("pydantic") is None:
-        raise MinferError('batches need the pydantic package, which is not installed: pip install "minfer[serve]"')
+def check_installed(package: str, extra: str) -> None:
+    """Raises: MinferError where it is not installed."""
+    if importlib.util.find_spec(package) is None:
+        raise MinferError(f'this needs the {package} package, which is not installed: pip install "minfer[{extra}]"')

@@ -32,7 +32,7 @@ def serve(
     *,
     url: Annotated[str, typer.Option(help="The server's address.")] = "http://127.0.0.1:8000",
     model: Annotated[str | None, typer.Option(help="Its name there; otherwise the first that the server lists.")] = None,
-    api_key: Annotated[str | None, typer.Option(envvar="OPENAI_API_KEY", help="Sent as a bearer token.")] = None,
+    api_key: Annotated[str | None, typer.Option(envvar=["MINFER_API_KEY", "OPENAI_API_KEY"], help="Sent as a bearer token.")] = None,
     workload_name: Annotated[WorkloadName, typer.Option("--workload", help="w1 and w2 are the same everywhere.")] = "mixed",
     requests: Annotated[int | None, typer.Option(min=1, help="Requests; otherwise 16, or all of w1 or w2.")] = None,
     prompt_len: Annotated[str, typer.Option(metavar="LOW:HIGH", help="Tokens of a prompt.")] = "16:256",
