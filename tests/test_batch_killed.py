@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from batch_files import many_lines, write
 from cli_runner import tiny_model
@@ -31,13 +32,15 @@ def finish(process: subprocess.Popen) -> str:
     return said
 
 
-def kill_at(process: subprocess.Popen, target: Path, size: int) -> int:
-    """Kill it once the output has so many bytes → how many it has then."""
+def kill_at(process: subprocess.Popen, target: Path, size: int, children: list | None = None) -> int:
+    """Kill it once the output has so many bytes → how many it has then. `children` gets the processes that it had started."""
     deadline = time.monotonic() + LIMIT
     while process.poll() is None and (target.stat().st_size if target.exists() else 0) < size:
         assert time.monotonic() < deadline, "the output does not grow"
         time.sleep(0.001)
     assert process.poll() is None, process.stderr.read()
+    if children is not None:
+        children += psutil.Process(process.pid).children(recursive=True)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
     return target.stat().st_size

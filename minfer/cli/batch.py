@@ -35,8 +35,8 @@ def batch(
     400. The output is the same, byte for byte, however often the run was broken off: it holds no times, and a request without a seed
     gets one from --engine-seed and its line's number.
 
-    With --ray-address or --engines the file is spread over engines in a Ray cluster, each on GPUs of its own (--tp of them). INPUT and the
-    model must then lie under the same path on all machines. With --executor ray it is one engine over many machines.
+    With --ray-address or --engines the file is spread over engines in a Ray cluster, each on GPUs of its own (--tp of them). INPUT and
+    the model must then lie under the same path on all machines. With --executor ray it is one engine over many machines.
     """
     from minfer.batch.run import check_installed, name_of, on_engine, run_batch
 
