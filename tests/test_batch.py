@@ -196,7 +196,7 @@ def test_an_answer_is_the_api_s(llm, tmp_path):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_a_run_that_was_broken_off_at_any_byte_ends_with_the_same_file(llm, unbroken, tmp_path_factory, data):
     """Cut anywhere, as by a kill, once or twice: the output is that of an unbroken run, byte for byte."""
     source, whole = unbroken
