@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from minfer.types import Sequence
 
-
 TOKENS_A_PLACE = 16  # tokens that a later sequence must have less to compute, for each place
 
 
