@@ -53,7 +53,13 @@ class Engine:
         self._loop = resolve("loop", stage.loop)
         policy, preemption = resolve("policy", stage.policy), resolve("preemption", stage.preemption)
         scheduler = resolve("scheduler", stage.scheduler)
-        self.executor = resolve("executor", stage.executor)(config, stage, block_size)
+        executor = resolve("executor", stage.executor)
+        if config.tensor_parallel_size > 1 and not getattr(executor, "parallel", False):
+            raise MinferError(
+                f"tensor_parallel_size={config.tensor_parallel_size} needs an executor for many devices, and {stage.executor} runs on "
+                "one; swap in executor=minfer.executor.processes:ProcessesExecutor"
+            )
+        self.executor = executor(config, stage, block_size)
         self.blocks = blocks(self.executor.num_blocks, block_size)
         self.scheduler = scheduler(config, self.blocks, policy, preemption(self.executor.num_host_blocks))
         self.max_len = min(config.max_model_len, self.blocks.num_total * block_size)
