@@ -31,6 +31,7 @@ from minfer.cli import (
     serve,
     soak,
     stages,
+    startup,
     trace,
 )
 
@@ -92,7 +93,9 @@ def before_any_command(
 
 
 bench_app = typer.Typer(help="Measure this machine, or soak the engine.", no_args_is_help=True)
-for function in (bench.throughput, bench.latency, bench_serve.serve, profile.profile, soak.soak, kernels.kernels):
+for function in (
+    bench.throughput, bench.latency, bench_serve.serve, startup.startup, profile.profile, soak.soak, kernels.kernels,
+):  # fmt: skip
     bench_app.command(epilog=EPILOG)(function)
 trace_app = typer.Typer(cls=trace.RecordUnlessNamed, help="Record what an engine decides, look at it, export it.", no_args_is_help=True)
 for function in (trace.record, trace.view, trace.export):

@@ -30,7 +30,8 @@ from minfer.serve.shapes import Detokenized, ErrorResponse, Health, ModelCard, M
 
 ERRORS = {"4XX": {"model": ErrorResponse}, "5XX": {"model": ErrorResponse}}
 TEXT = {"schema": {"type": "string"}}
-STREAM = {"text/event-stream": TEXT}
+EVENT = {"type": "object", "properties": {"data": {"type": "string"}}, "required": ["data"]}
+STREAM = {"text/event-stream": {"schema": EVENT}}
 PAGE = {"html": "text/html", "css": "text/css", "mjs": "text/javascript"}
 
 

@@ -49,7 +49,7 @@ class Chunks:
         self.before_text = "delta\":{\"content" if self.chat else "text"
         self.after_text = f'{"}" if self.chat else ""},"logprobs":null,"finish_reason":null}}{self.tail}'
         self.scores_only = only_scores(request)
-        self.given: dict[int, int] = {}  # by choice: characters, those of an echoed prompt included
+        self.given: dict[int, int] = {}  # by choice: characters that the tokens with log-probabilities add up to, the prompt first
 
     def of(self, news: News) -> bytes:
         """All that is new, as events."""
@@ -63,7 +63,6 @@ class Chunks:
                 events.append(self._event(choice, delta.text, self._logprobs(choice, delta), delta))
             elif delta.finish_reason is not None:
                 events.append(self._event(choice, "", None, Delta(delta.index, "", 0, finish_reason="length")))
-            self.given[choice] += len(delta.text)
         return "".join(events).encode("ascii")
 
     def end(self) -> bytes:
@@ -93,7 +92,9 @@ class Chunks:
         entries = entries_of(delta.logprobs)
         if self.chat:
             return chat_logprobs(entries, self.request.top_logprobs or 0)
-        return completion_logprobs(entries, offset=self.given[choice])
+        logprobs = completion_logprobs(entries, offset=self.given[choice])
+        self.given[choice] += sum(map(len, logprobs.tokens))
+        return logprobs
 
     def _event(self, choice: int, text: str, logprobs: CompletionLogprobs | ChatLogprobs | None, delta: Delta | None = None) -> str:
         content = {

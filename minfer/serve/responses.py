@@ -166,7 +166,12 @@ def token_text(token: int, text: str | None) -> str:
 
 
 def completion_logprobs(entries: Entries, texts: Sequence[str] = (), offset: int = 0) -> CompletionLogprobs:
-    """Four lists of one length. `texts`: of the first tokens, whose entries may be None; `offset`: where the first token begins."""
+    """Four lists of one length.
+
+    Args:
+        texts: of the first tokens, whose entries may be None.
+        offset: where the first token begins; each later one begins where the text of the one before it ends.
+    """
     made = CompletionLogprobs(tokens=[], token_logprobs=[], top_logprobs=[], text_offset=[])
     for i, (token, entry) in enumerate(entries):
         text = texts[i] if i < len(texts) else token_text(token, entry[token].decoded_token)
@@ -210,10 +215,12 @@ def _choice(
 ) -> CompletionChoice:
     dropped = only_scores(request)
     own = [] if dropped or made.logprobs is None else entries_of(made.logprobs)
+    scores, more = completion_logprobs(entries, texts), completion_logprobs(own, offset=len(prompt))
+    both = {name: getattr(scores, name) + getattr(more, name) for name in CompletionLogprobs.model_fields}
     return CompletionChoice(
         index=index,
         text=prompt if dropped else prompt + made.text,
-        logprobs=completion_logprobs([*entries, *own], texts) if request.logprobs is not None else None,
+        logprobs=CompletionLogprobs(**both) if request.logprobs is not None else None,
         finish_reason="length" if dropped else made.finish_reason,
         stop_reason=None if dropped else made.stop_reason,
     )

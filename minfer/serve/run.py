@@ -44,8 +44,11 @@ def start_thread(llm: LLM, name: str) -> tuple[Connection, EngineInfo, threading
     ours, theirs = multiprocessing.Pipe()
 
     def work() -> None:
-        with theirs:
+        try:
             Worker(llm.engine, theirs).run()
+        finally:  # both ends hear of it, also the thread that waits for commands
+            with theirs, socket.fromfd(theirs.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as line, contextlib.suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
 
     thread = threading.Thread(target=work, name="minfer-engine", daemon=True)
     thread.start()
@@ -106,11 +109,15 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         MinferError: the address is taken, or none of this machine's.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=2048)
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:  # the protocol is named, or asyncio would not know that it may turn Nagle's delay of small packets off
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(2048)
     except OSError as error:
+        sock.close()
         raise MinferError(f"cannot listen on {host}, port {port}: {error.strerror or error}; choose another --port or --host") from None
+    return sock
 
 
 class Server(uvicorn.Server):
