@@ -41,9 +41,10 @@ def assert_close(
         return
     index = tuple(int(i) for i in torch.unravel_index(error.argmax(), error.shape))
     wrong = int((error > limit).sum())
+    digits = 6 if f"{theirs[index]:.6g}" != f"{ours[index]:.6g}" else 9
     raise Differs(
-        f"{theirs[index]:.6g} at {place(index)}, to within {limit:.1e}",
-        f"{ours[index]:.6g}, off by {error[index]:.1e}; {wrong} of {error.numel()} values are wrong, this one the most",
+        f"{theirs[index]:.{digits}g} at {place(index)}, to within {limit:.1e}",
+        f"{ours[index]:.{digits}g}, off by {error[index]:.1e}; {wrong} of {error.numel()} values are wrong, this one the most",
     )
 
 
