@@ -28,7 +28,7 @@ from kernel_cases import (
 )
 
 from minfer.activation.triton import silu_mul
-from minfer.attention import triton_decode, triton_paged
+from minfer.attention import triton_decode, triton_paged, triton_tiles
 from minfer.errors import MinferError
 from minfer.inputs.triton import FusedInputs
 from minfer.linear.triton import linear
@@ -78,8 +78,8 @@ def test_paged(seed):
     works = draw.works(2, 2)
     keys, engine, limit = draw.random.choice([32, 64, 128]), draw.random.random() < 0.5, draw.random.choice([1, 1 << 16])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(triton_paged, "tiles", lambda *sizes: triton_paged.Tiles(keys, keys, 4, 2))
-        patch.setattr(triton_paged, "card", lambda device: triton_paged.Card(engine, 1 << 17))
+        patch.setattr(triton_paged, "tiles", lambda *sizes: triton_tiles.Tiles(keys, keys, 4, 2))
+        patch.setattr(triton_paged, "card", lambda device: triton_tiles.Card(engine, 1 << 17))
         patch.setattr(triton_paged, "MAX_ROWS", limit)
         check_attention(triton_paged.attention, draw_case(draw, works), draw.window(works))
 

@@ -36,6 +36,7 @@ OPTIONS = {
         "--shape", "--stage", "--workload", "--workload-seed", *ENGINE,
     ],
     "bench latency": ["--json", "--output-len", "--prompt-len", "--repeats", "--shape", "--stage", "--workload-seed", *ENGINE],
+    "bench startup": ["--json", "--repeats", "--shape", "--stage", *ENGINE],
     "bench profile": ["--batch", "--context", "--json", "--plot", "--shape", "--stage", "--steps", "--trace", *ENGINE],
     "bench soak": ["--json", "--requests", "--seconds", "--seed", "--stage", *ENGINE],
     "bench kernels": ["--json", "--plot", "--repeats", "--slot"],

@@ -22,7 +22,7 @@ from triton.runtime.jit import JITFunction  # noqa: E402
 
 from minfer import launch  # noqa: E402
 from minfer.activation.triton import silu_mul  # noqa: E402
-from minfer.attention import triton_decode, triton_paged  # noqa: E402
+from minfer.attention import triton_decode, triton_paged, triton_tiles  # noqa: E402
 from minfer.inputs.triton import FusedInputs  # noqa: E402
 from minfer.linear import triton as triton_linear  # noqa: E402
 from minfer.norm.triton import add_rms_norm  # noqa: E402
@@ -63,7 +63,7 @@ def compiler(request, monkeypatch):
     compiler = Compiler(request.param)
     monkeypatch.setattr(triton.runtime.driver, "_active", compiler)
     monkeypatch.setattr(JITFunction, "__getitem__", lambda self, grid: functools.partial(compiler.compile, self, grid=grid))
-    monkeypatch.setattr(triton_paged, "card", lambda device: triton_paged.Card(request.param >= 90, SHARED[request.param]))
+    monkeypatch.setattr(triton_paged, "card", lambda device: triton_tiles.Card(request.param >= 90, SHARED[request.param]))
     monkeypatch.setattr(launch, "can_overlap", lambda device: request.param >= 90)
     yield compiler
     assert compiler.kernels

@@ -28,6 +28,7 @@ from minfer.cli import (
     pull,
     soak,
     stages,
+    startup,
     trace,
 )
 
@@ -89,7 +90,7 @@ def before_any_command(
 
 
 bench_app = typer.Typer(help="Measure this machine, or soak the engine.", no_args_is_help=True)
-for function in (bench.throughput, bench.latency, profile.profile, soak.soak, kernels.kernels):
+for function in (bench.throughput, bench.latency, startup.startup, profile.profile, soak.soak, kernels.kernels):
     bench_app.command(epilog=EPILOG)(function)
 trace_app = typer.Typer(cls=trace.RecordUnlessNamed, help="Record what an engine decides, look at it, export it.", no_args_is_help=True)
 for function in (trace.record, trace.view, trace.export):
