@@ -36,6 +36,10 @@ def test_where_there_is_none_nothing_is_said(wrong):
     assert "times what is expected" not in came_of(wrong)
 
 
+def test_nan_is_explained():
+    assert "nan, which comes of 0 / 0" in came_of(torch.full_like(EXPECTED, float("nan")))
+
+
 def test_numbers_that_differ_are_printed_so():
     """Six digits are enough for most errors, and not for a small one."""
     with pytest.raises(Differs) as error:

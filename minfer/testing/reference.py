@@ -42,9 +42,12 @@ def assert_close(
     index = tuple(int(i) for i in torch.unravel_index(error.argmax(), error.shape))
     wrong = int((error > limit).sum())
     digits = 6 if f"{theirs[index]:.6g}" != f"{ours[index]:.6g}" else 9
+    off = f"off by {error[index]:.1e}"
+    if ours[index].isnan():
+        off = "which comes of 0 / 0, of inf - inf, or of reading what nobody has written"
     raise Differs(
         f"{theirs[index]:.{digits}g} at {place(index)}, to within {limit:.1e}",
-        f"{ours[index]:.{digits}g}, off by {error[index]:.1e}; {wrong} of {error.numel()} values are wrong, this one the most"
+        f"{ours[index]:.{digits}g}, {off}; {wrong} of {error.numel()} values are wrong, this one the most"
         f"{_common_factor(ours[index[:-1]], theirs[index[:-1]], limit)}",
     )
 
