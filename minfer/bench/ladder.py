@@ -169,7 +169,9 @@ def profile_stages(
 
 @contextmanager
 def opened(path: Path, stage: Stage, options: Mapping[str, object]) -> Iterator[LLM]:
-    """An engine, whose memory is given back at the end."""
+    """An engine, whose memory is given back at the end. transformers' model stays on one device."""
+    if stage.executor == HF.executor:
+        options = {name: value for name, value in options.items() if name not in ("tensor_parallel_size", "executor", "ray_address")}
     with LLM(str(path), stage=stage, **options) as llm:
         yield llm
     del llm
