@@ -98,12 +98,14 @@ def test_what_is_no_request(server: Running):
         (server.http.post("/v1/completions", content=b"{", headers={"content-type": "application/json"}), 400),
         (server.http.post("/v1/completions", content=b"[" * 3000, headers={"content-type": "application/json"}), 400),
         (server.http.post("/v1/completions", content=b"\xff\xfe", headers={"content-type": "application/json"}), 400),
+        (server.http.post("/v1/completions", content=b'{"prompt": "x"}'), 415),
         (server.http.get("/v1/completions"), 405),
         (server.http.post("/v1/embeddings", json={}), 404),
         (server.http.post("/v1/completions", json={"prompt": "x", "model": "other"}), 404),
     ):
         assert answer.status_code == status
         assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
+        assert answer.json()["error"]["param"] in (None, "model")
 
 
 def test_the_openai_client_raises_its_own_errors(server: Running):

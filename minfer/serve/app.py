@@ -160,6 +160,8 @@ async def _api_error(request: Request, error: ApiError) -> Response:
 
 
 async def _invalid(request: Request, error: RequestValidationError) -> Response:
+    if "json" not in request.headers.get("content-type", ""):
+        return await _api_error(request, ApiError(415, "the body must be JSON, with the header 'Content-Type: application/json'"))
     return await _api_error(request, from_validation(error.errors()))
 
 

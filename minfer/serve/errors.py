@@ -59,8 +59,9 @@ def from_validation(errors: Iterable[Mapping[str, Any]]) -> ApiError:
     """
     by_field: dict[str, list[str]] = {}
     for error in errors:
-        place = [str(part) for part in error["loc"] if part != "body"]
-        said = by_field.setdefault(place[0] if place else "", [])
+        place = [part for part in error["loc"] if part != "body"]
+        field = place[0] if place and isinstance(place[0], str) else ""  # broken JSON has a position there
+        said = by_field.setdefault(field, [])
         text = error["msg"].removeprefix("Value error, ").replace("Input should be", "it must be")
         if text not in said:
             said.append(text)

@@ -168,8 +168,8 @@ class Front:
     def _listen(self) -> None:
         """In a thread of its own, one answer at a time: while the loop has not taken one, the next stays in the pipe.
 
-        The loop could watch the pipe itself, but a loop may make what it watches non-blocking (uvloop does). A pipe that is full, or that
-        holds half a message, would then look like one that is broken.
+        The loop could watch the pipe itself, but a loop may make what it watches non-blocking (uvloop does). A pipe that is full, or
+        that holds half a message, would then look like one that is broken.
         """
         taken = threading.Semaphore(0)
 

@@ -1,0 +1,151 @@
+"""Requests become prompts and SamplingParams, outputs become responses: without a server, with an LLM in the same process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from engine_fixtures import checkpoint
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from minfer import LLM, SamplingParams
+from minfer.outputs import Logprob
+from minfer.serve.convert import SAME, detokenize, params_of, prompts_of, tokenize
+from minfer.serve.errors import LONGEST, ApiError, from_validation
+from minfer.serve.protocol import NOT_OFFERED, ChatCompletionRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest
+from minfer.serve.responses import LEAST, chat_logprobs, completion_logprobs, entries_of, response_of
+
+HELLO = [{"role": "user", "content": "hello"}]
+
+
+@pytest.fixture(scope="module")
+def llm():
+    with LLM(str(checkpoint()), max_model_len=128, max_num_seqs=8, block_size=4, device="cpu") as llm:
+        yield llm
+
+
+VALUES = st.fixed_dictionaries(
+    {},
+    optional={
+        "n": st.integers(1, 9),
+        "temperature": st.floats(0, 2),
+        "top_p": st.floats(0.01, 1),
+        "top_k": st.integers(-1, 99),
+        "min_p": st.floats(0, 1),
+        "presence_penalty": st.floats(-2, 2),
+        "frequency_penalty": st.floats(-2, 2),
+        "repetition_penalty": st.floats(0.5, 2),
+        "seed": st.integers(-(2**63), 2**63 - 1),
+        "stop": st.text(min_size=1) | st.lists(st.text(min_size=1), max_size=4),
+        "stop_token_ids": st.lists(st.integers(0, 99), max_size=4),
+        "min_tokens": st.integers(0, 3),
+        "ignore_eos": st.booleans(),
+        "include_stop_str_in_output": st.booleans(),
+        "skip_special_tokens": st.booleans(),
+        "logit_bias": st.dictionaries(st.integers(0, 99).map(str), st.floats(-100, 100), max_size=4),
+    },
+)
+
+
+@settings(max_examples=60)
+@given(VALUES, st.integers(3, 99), st.integers(0, 20))
+def test_every_field_reaches_the_engine(values, max_tokens, logprobs):
+    """Under its own name, in both kinds of request; what is left out or null is SamplingParams' default."""
+    expected = SamplingParams(**values, max_tokens=max_tokens, logprobs=logprobs)
+    completion = CompletionRequest(prompt="x", **values, max_tokens=max_tokens, logprobs=logprobs)
+    assert params_of(completion) == expected
+    chat = ChatCompletionRequest(messages=HELLO, **values, max_completion_tokens=max_tokens, logprobs=True, top_logprobs=logprobs)
+    assert params_of(chat) == expected
+    nothing = dict.fromkeys(set(SAME) - set(values))
+    assert params_of(CompletionRequest(prompt="x", **values, **nothing, max_tokens=max_tokens, logprobs=logprobs)) == expected
+
+
+def test_defaults_are_the_apis():
+    assert params_of(CompletionRequest(prompt="x")) == SamplingParams()
+    assert params_of(ChatCompletionRequest(messages=HELLO)) == SamplingParams(max_tokens=None)
+    assert params_of(ChatCompletionRequest(messages=HELLO, max_tokens=3)).max_tokens == 3
+    assert params_of(ChatCompletionRequest(messages=HELLO, max_tokens=3, max_completion_tokens=5)).max_tokens == 5
+    assert params_of(CompletionRequest(prompt="x", echo=True, logprobs=2)).prompt_logprobs == 2
+    assert params_of(CompletionRequest(prompt="x", logprobs=2)).prompt_logprobs is None
+    assert params_of(ChatCompletionRequest(messages=HELLO, logprobs=True)).logprobs == 0
+
+
+@pytest.mark.parametrize("name", sorted(NOT_OFFERED))
+def test_what_is_not_offered(name):
+    """Refused, except with the values that ask for nothing."""
+    for value in NOT_OFFERED[name]:
+        CompletionRequest(prompt="x", **{name: value})
+    with pytest.raises(ValidationError, match=f"{name} is not offered"):
+        CompletionRequest(prompt="x", **{name: "something"})
+    CompletionRequest(prompt="x", metadata={"a": 1}, store=True, whatever=[])
+
+
+def test_types_are_strict():
+    for field, value in (("n", "1"), ("n", 1.5), ("n", True), ("temperature", "0"), ("stream", 1), ("stop", 3), ("echo", "yes")):
+        with pytest.raises(ValidationError):
+            CompletionRequest(prompt="x", **{field: value})
+
+
+def test_a_response_without_a_server(llm):
+    """As `minfer batch` makes it."""
+    body = json.dumps({"prompt": ["hello", "the thing"], "n": 2, "seed": 1, "max_tokens": 3, "ignore_eos": True, "echo": True})
+    request = CompletionRequest.model_validate_json(body)
+    prompts = prompts_of(request, llm.tokenizer)
+    outputs = llm.generate([prompt.ids for prompt in prompts], params_of(request), progress=False)
+    answer = response_of(request, outputs, llm.tokenizer, "m").model_dump(mode="json")
+    assert [each["index"] for each in answer["choices"]] == [0, 1, 2, 3]
+    assert [each["text"] for each in answer["choices"]] == [
+        prompt.text + made.text for prompt, output in zip(prompts, outputs, strict=True) for made in output.outputs
+    ]
+    assert answer["usage"]["completion_tokens"] == 12
+    assert answer["usage"]["prompt_tokens"] == sum(len(prompt.ids) for prompt in prompts)
+    chat = ChatCompletionRequest(messages=HELLO, max_tokens=2)
+    outputs = llm.chat(HELLO, params_of(chat), progress=False)
+    assert prompts_of(chat, llm.tokenizer)[0].ids == outputs[0].prompt_token_ids
+    assert response_of(chat, outputs, llm.tokenizer, "m").choices[0].message.content == outputs[0].outputs[0].text
+
+
+@settings(max_examples=50)
+@given(st.text(st.characters(codec="utf-8", exclude_characters="<"), max_size=20))
+def test_tokens_there_and_back(llm, text):
+    ids = tokenize(TokenizeRequest(prompt=text, add_special_tokens=False), llm.tokenizer)
+    assert detokenize(DetokenizeRequest(tokens=ids), llm.tokenizer) == text
+
+
+def test_without_a_tokenizer():
+    """Token ids are served; for text the error says what to do."""
+    assert prompts_of(CompletionRequest(prompt=[1, 2]), None)[0].ids == [1, 2]
+    for ask in (
+        lambda: prompts_of(CompletionRequest(prompt="x"), None),
+        lambda: prompts_of(ChatCompletionRequest(messages=HELLO), None),
+        lambda: tokenize(TokenizeRequest(prompt="x"), None),
+        lambda: detokenize(DetokenizeRequest(tokens=[1]), None),
+    ):
+        with pytest.raises(ApiError, match="no tokenizer") as error:
+            ask()
+        assert error.value.status == 400
+
+
+def test_log_probabilities_are_json():
+    """Minus infinity has no place in JSON; of tokens that look alike, the chosen one counts."""
+    entry = {3: Logprob(float("-inf"), None, "x"), 4: Logprob(-0.5, 1, "x"), 5: Logprob(-1.0, 2, None)}
+    made = completion_logprobs(entries_of([entry]))
+    assert made.token_logprobs == [LEAST]
+    assert made.top_logprobs == [{"x": LEAST, "token_id:5": -1.0}]
+    content = chat_logprobs(entries_of([entry]), 2).content[0]
+    assert (content.logprob, [each.logprob for each in content.top_logprobs]) == (LEAST, [-0.5, -1.0])
+    json.dumps([made.model_dump(), content.model_dump()], allow_nan=False)
+
+
+def test_errors_say_which_field():
+    """One message for a field, however many types it may have; broken JSON has none; nothing is quoted at length."""
+    with pytest.raises(ValidationError) as error:
+        CompletionRequest.model_validate({"prompt": 3})
+    made = from_validation(error.value.errors())
+    assert (made.status, made.param) == (400, "prompt")
+    assert " or " in str(made)
+    broken = from_validation([{"loc": ("body", 12), "msg": "JSON decode error", "type": "json_invalid"}])
+    assert (broken.param, str(broken)) == (None, "the body: JSON decode error")
+    assert len(ApiError(400, "x" * 10**6).body["error"]["message"]) < LONGEST + 10
