@@ -39,6 +39,11 @@ OPTIONS = {
     "bench profile": ["--batch", "--context", "--json", "--shape", "--stage", "--steps", "--trace", *ENGINE],
     "bench soak": ["--json", "--requests", "--seconds", "--seed", "--stage", *ENGINE],
     "bench kernels": ["--json", "--plot", "--repeats", "--slot"],
+    "classroom": [],
+    "classroom grade": [
+        "--call-seconds", "--chapter", "--examples", "--gradescope", "--hidden-seed", "--json", "--junit", "--memory",
+    ],
+    "classroom build": ["--install", "--out"],
     "check": ["--examples", "--json", "--part", "--replay", "--seed", "--task"],
     "start": ["--to"],
     "status": ["--dir", "--json"],

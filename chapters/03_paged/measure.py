@@ -8,41 +8,37 @@ Random weights in the shape of SmolLM2-135M. About a minute.
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import median
 
 from minfer import LLM
 from minfer.bench.report import header, write_json
 from minfer.bench.run import run_workload, warm_up
 from minfer.bench.workload import mixed
+from minfer.course.recording import record
 
 MODEL = "dummy:smollm2-135m"
 MAX_LEN = 512
 POOL = 1024  # tokens that the cache has room for
 PAGE = 16
 REQUESTS = 12
-REPEATS = 2
+REPEATS = 3
 
 
 def run(stage: str, num_blocks: int) -> dict:
-    """The workload on one stage, twice for the time and once more to count who runs."""
+    """The workload on one stage, the fastest of a few runs, since other programs can only make one slower."""
     with LLM(MODEL, stage=stage, max_model_len=MAX_LEN, max_num_seqs=REQUESTS, block_size=PAGE, num_kv_blocks=num_blocks) as llm:
         work = mixed(REQUESTS, (8, 64), (4, 16), llm.config.model.vocab_size, MAX_LEN)
         run_workload(llm, warm_up(llm, work))
-        runs, most = [], 0
+        runs = []
         for _ in range(REPEATS):
-            runs.append(run_workload(llm, work))
-        for prompt, params in zip(work.prompts, work.params(), strict=True):
-            llm.add_request(str(len(prompt) * 1000 + len(llm.engine.scheduler.live)), prompt, params)
-        while llm.has_unfinished():
-            llm.step()
-            most = max(most, len(llm.engine.scheduler.running))
+            with record(llm) as steps:
+                runs.append(run_workload(llm, work))
         return {
             "stage": stage,
             "block_tokens": llm.engine.scheduler.blocks.block_size,
-            "tokens_per_s": median(each.tokens_per_s for each in runs),
+            "tokens_per_s": max(each.tokens_per_s for each in runs),
             "steps": runs[0].steps,
             "preemptions": runs[0].preemptions,
-            "most_at_once": most,
+            "most_at_once": max(len(step.running) for step in steps),
             "token_ids": runs[0].token_ids,
         }
 

@@ -43,7 +43,7 @@ def weights_mb() -> float:
     return 4 * (vocab * hidden + layers * layer + hidden) / 1e6
 
 
-def steps_of(scheduler: type) -> int:
+def _steps_of(scheduler: type) -> int:
     """Steps of the three workloads of the CPU ladder, four rows."""
     workloads = json.loads(LADDER.read_text(encoding="utf-8"))["workloads"]
     arrivals = [[(0, *sizes) for sizes in zip(each["prompt_tokens"], each["max_tokens"], strict=True)] for each in workloads]
@@ -52,12 +52,12 @@ def steps_of(scheduler: type) -> int:
 
 def ladder_static_steps() -> int:
     """Steps of the ladder's three workloads with static batching?"""
-    return steps_of(StaticScheduler)
+    return _steps_of(StaticScheduler)
 
 
 def ladder_continuous_steps() -> int:
     """Steps of the ladder's three workloads with continuous batching?"""
-    return steps_of(ContinuousScheduler)
+    return _steps_of(ContinuousScheduler)
 
 
 def ladder_tokens() -> int:

@@ -10,7 +10,7 @@ BYTES = 1e11  # and what its memory gives, a second
 PARAMETERS = 134.5e6  # of SmolLM2-135M
 
 
-def pieces() -> list[int]:
+def _pieces() -> list[int]:
     """Tokens that each step computes of a prompt of 1,000 tokens, beside three decodes, with a budget of 256."""
     arrivals = [(0, 8, 40)] * 3 + [(5, 1000, 2)]
     steps = tokens_by_step(plans_of(ChunkedScheduler, arrivals, rows=4, budget=256))
@@ -19,12 +19,12 @@ def pieces() -> list[int]:
 
 def steps_of_the_prompt() -> int:
     """The budget is 256, three sequences decode, and a prompt of 1,000 tokens comes: how many steps compute a piece of it?"""
-    return len(pieces())
+    return len(_pieces())
 
 
 def last_piece() -> int:
     """How many tokens of the prompt does the last of these steps compute?"""
-    return pieces()[-1]
+    return _pieces()[-1]
 
 
 def kv_read_factor() -> float:
@@ -34,22 +34,17 @@ def kv_read_factor() -> float:
 
 def whole_step_ms() -> float:
     """Imagined device: ms of a step that computes a prompt of 1,000 tokens whole, beside three decodes."""
-    return step_ms(1003)
+    return _step_ms(1003)
 
 
 def piece_step_ms() -> float:
     """Imagined device: ms of a step of 256 tokens."""
-    return step_ms(256)
-
-
-def small_piece_step_ms() -> float:
-    """Imagined device: ms of a step of 16 tokens."""
-    return step_ms(16)
+    return _step_ms(256)
 
 
 def decode_step_ms() -> float:
     """Imagined device: ms of a step of three decodes."""
-    return step_ms(3)
+    return _step_ms(3)
 
 
 def knee() -> float:
@@ -57,6 +52,6 @@ def knee() -> float:
     return 4 * PARAMETERS / BYTES * FLOPS / (2 * PARAMETERS)
 
 
-def step_ms(tokens: int) -> float:
+def _step_ms(tokens: int) -> float:
     """The longer of the two: reading all weights once, or two FLOPs a weight and token."""
     return 1e3 * max(4 * PARAMETERS / BYTES, 2 * PARAMETERS * tokens / FLOPS)

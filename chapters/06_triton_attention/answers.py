@@ -33,7 +33,7 @@ def merged() -> float:
 
 def copy_rate() -> float:
     """Bytes a second that a copy reads and writes on the card of the kernel report."""
-    return report("kernels-h200")["copy_gb_per_s"] * 1e9
+    return _report("kernels-h200")["copy_gb_per_s"] * 1e9
 
 
 def floor_us() -> float:
@@ -53,19 +53,19 @@ def splits_of_four() -> int:
 
 def most_operations_per_byte() -> float:
     """Operations for each byte that the same card does in the prefill kernel, if memory gives it bytes at the rate of a copy."""
-    prefill = next(each for each in report("kernels-h200")["results"] if each["shape"] == "1 x 8192" and "prefill" in each["slot"])
+    prefill = next(each for each in _report("kernels-h200")["results"] if each["shape"] == "1 x 8192" and "prefill" in each["slot"])
     return prefill["contenders"][0]["tflop_per_s"] * 1e12 / copy_rate()
 
 
 def launches_saved() -> float:
-    """Launches of a decode step of 64 sequences that the kernel does away with."""
-    return launches("chunked") - launches("triton-attention")
+    """_Launches of a decode step of 64 sequences that the kernel does away with."""
+    return _launches("chunked") - _launches("triton-attention")
 
 
-def launches(stage: str) -> float:
-    found = next(each for each in report("ladder-h200")["stages"] if each["name"] == stage)
+def _launches(stage: str) -> float:
+    found = next(each for each in _report("ladder-h200")["stages"] if each["name"] == stage)
     return next(each["launches_per_step"] for each in found["decode"] if each["batch"] == 64)
 
 
-def report(name: str) -> dict:
+def _report(name: str) -> dict:
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))

@@ -27,32 +27,32 @@ def plain_over_fused() -> float:
 
 def launches_saved() -> int:
     """A model of 30 layers with two norms a layer and one at the end, the first with nothing to add: launches saved a step?"""
-    return saved(30)
+    return _saved(30)
 
 
-def saved(layers: int) -> int:
+def _saved(layers: int) -> int:
     """The plain norm without an addition has one launch less."""
     norms = 2 * layers + 1
     return norms * (LAUNCHES - 1) - 1
 
 
-def copy_us(num_bytes: float) -> float:
-    return num_bytes / (report("kernels-h200")["copy_gb_per_s"] * 1e9) * 1e6
+def _copy_us(num_bytes: float) -> float:
+    return num_bytes / (_report("kernels-h200")["copy_gb_per_s"] * 1e9) * 1e6
 
 
 def fused_us() -> float:
     """Microseconds for `fused_bytes` at the rate of a copy."""
-    return copy_us(fused_bytes())
+    return _copy_us(fused_bytes())
 
 
 def plain_us() -> float:
     """The same for the plain version."""
-    return copy_us(fused_bytes() * plain_over_fused())
+    return _copy_us(fused_bytes() * plain_over_fused())
 
 
 def ladder_layers() -> int:
     """Layers of the model that the ladder ran."""
-    model = report("ladder-h200")["model"].lower()
+    model = _report("ladder-h200")["model"].lower()
     return next(shape["num_hidden_layers"] for name, shape in SHAPES.items() if name in model)
 
 
@@ -62,24 +62,24 @@ def ladder_norms() -> int:
 
 
 def ladder_norm_launches() -> int:
-    """Launches that the plain norms are, of a step of that model."""
+    """_Launches that the plain norms are, of a step of that model."""
     return ladder_norms() * LAUNCHES - 1
 
 
 def ladder_saved() -> int:
-    """Launches that the fused norm should save there."""
-    return saved(ladder_layers())
+    """_Launches that the fused norm should save there."""
+    return _saved(ladder_layers())
 
 
 def ladder_saved_measured() -> float:
-    """Launches that it did save."""
-    return launches("triton-attention") - launches("fused-norm")
+    """_Launches that it did save."""
+    return _launches("triton-attention") - _launches("fused-norm")
 
 
-def launches(stage: str) -> float:
-    found = next(each for each in report("ladder-h200")["stages"] if each["name"] == stage)
+def _launches(stage: str) -> float:
+    found = next(each for each in _report("ladder-h200")["stages"] if each["name"] == stage)
     return next(each["launches_per_step"] for each in found["decode"] if each["batch"] == 64)
 
 
-def report(name: str) -> dict:
+def _report(name: str) -> dict:
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))

@@ -36,7 +36,7 @@ def idle_heads() -> int:
     return math.ceil(heads / HEADS) * HEADS - heads
 
 
-class Launches(TorchDispatchMode):
+class _Launches(TorchDispatchMode):
     """Counts the operations of PyTorch that compute something; each is a kernel on a GPU."""
 
     def __init__(self):
@@ -48,30 +48,30 @@ class Launches(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def write_kv_launches(normed: bool) -> int:
+def _write_kv_launches(normed: bool) -> int:
     """Kernels of the plain write_kv on bfloat16."""
     sizes = {"heads": [9, 3], "tokens": 2, "head_dim": 64, "block_size": 4}
     case = {**sizes, "normed": normed, "layout": "contiguous", "dtype": "bfloat16", "seed": 0}
     (q, k, v, cos, sin, q_norm, k_norm), kv, slots = build(case)
-    with Launches() as launches:
+    with _Launches() as launches:
         write_kv(q, k, v, cos, sin, kv, slots, q_norm, k_norm, 1e-5)
     return launches.count
 
 
 def launches_plain() -> int:
     """Kernels of the plain write_kv in a model without q and k norms."""
-    return write_kv_launches(False)
+    return _write_kv_launches(False)
 
 
 def launches_with_norms() -> int:
     """The same with q and k norms."""
-    return write_kv_launches(True)
+    return _write_kv_launches(True)
 
 
 def launches_activation() -> int:
     """Kernels of the plain SiLU times up."""
     gate_up = torch.zeros(2, 8, dtype=torch.bfloat16)
-    with Launches() as launches:
+    with _Launches() as launches:
         silu_mul(gate_up)
     return launches.count
 

@@ -13,7 +13,7 @@ KERNELS = Path(minfer.__file__).parents[1] / "benchmarks" / "results" / "kernels
 HEADS, KV_HEADS, HEAD_DIM = 32, 8, 128  # of the kernel benchmark
 
 
-def tiles(start: int, end: int) -> list[tuple[int, int]]:
+def _tiles(start: int, end: int) -> list[tuple[int, int]]:
     """(tiles without a mask, tiles with one) of each program of a chunk from `start` to `end` tokens of context."""
     found = []
     for oldest in range(start, end, QUERIES):
@@ -25,17 +25,17 @@ def tiles(start: int, end: int) -> list[tuple[int, int]]:
 
 def tiles_of_a_chunk() -> int:
     """A chunk brings a sequence from 768 to 1024 tokens. How many tiles of keys do the programs of one head read together?"""
-    return sum(whole + masked for whole, masked in tiles(768, 1024))
+    return sum(whole + masked for whole, masked in _tiles(768, 1024))
 
 
 def tiles_of_the_first() -> int:
     """How many does the program of its first 64 queries read?"""
-    return sum(tiles(768, 1024)[0])
+    return sum(_tiles(768, 1024)[0])
 
 
 def masked_percent() -> float:
     """A prompt of 2,048 tokens is computed at once, in tiles of 64 by 64. What share of the tiles needs a mask, in percent?"""
-    found = tiles(0, 2048)
+    found = _tiles(0, 2048)
     return 100 * sum(masked for _, masked in found) / sum(whole + masked for whole, masked in found)
 
 

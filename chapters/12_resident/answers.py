@@ -34,18 +34,18 @@ def table_bytes() -> int:
     return 64 * COLUMNS * 4
 
 
-def of_rows(rows: int) -> dict:
+def _of_rows(rows: int) -> dict:
     """What was measured with so many rows."""
     return next(each for each in json.loads(MEASURED.read_text(encoding="utf-8"))["results"] if each["rows"] == rows)
 
 
 def host_speedup() -> float:
     """256 rows: how many times as long do host inputs take to build and send as resident ones?"""
-    measured = of_rows(256)
+    measured = _of_rows(256)
     return measured["host"]["build_and_send_us"] / measured["resident"]["build_and_send_us"]
 
 
 def fewer_bytes() -> float:
     """64 rows: how many times as many bytes do host inputs send?"""
-    measured = of_rows(64)
+    measured = _of_rows(64)
     return measured["host"]["bytes"] / measured["resident"]["bytes"]

@@ -26,17 +26,17 @@ def wasted_percent() -> float:
     return 100 * wasted / (rows + wasted)
 
 
-def at(device_ms: float) -> dict:
+def _at(device_ms: float) -> dict:
     """What was measured around a device that needs so many milliseconds."""
     return next(each for each in json.loads(MEASURED.read_text(encoding="utf-8"))["steps"] if each["device_ms"] == device_ms)
 
 
 def measured_speedup() -> float:
     """How many times as long does a step of the plain loop take, around a device of one millisecond?"""
-    return at(1.0)["plain"] / at(1.0)["overlapped"]
+    return _at(1.0)["plain"] / _at(1.0)["overlapped"]
 
 
 def measured_hidden_percent() -> float:
     """Around a device of two milliseconds, what share of what the plain loop adds to it does the overlapped loop hide, in percent?"""
-    step = at(2.0)
+    step = _at(2.0)
     return 100 * (step["plain"] - step["overlapped"]) / (step["plain"] - 2.0)

@@ -11,7 +11,23 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from minfer.cli import bench, chat, check, console, course, demo, doctor, generate, kernels, ladder, profile, pull, soak, stages
+from minfer.cli import (
+    bench,
+    chat,
+    check,
+    classroom,
+    console,
+    course,
+    demo,
+    doctor,
+    generate,
+    kernels,
+    ladder,
+    profile,
+    pull,
+    soak,
+    stages,
+)
 
 EPILOG = (
     "Exit codes: 0 it went well; 1 it could not be done, and the reason is on stderr; 2 the command line is wrong; "
@@ -76,5 +92,9 @@ for function in (bench.throughput, bench.latency, profile.profile, soak.soak, ke
 for function in (generate.generate, chat.chat, stages.stages, ladder.ladder):
     app.command(epilog=EPILOG)(function)
 app.add_typer(bench_app, name="bench", epilog=EPILOG)
+classroom_app = typer.Typer(help="For instructors: grade submissions, and build what a class needs.", no_args_is_help=True)
+for function in (classroom.grade, classroom.build):
+    classroom_app.command(epilog=EPILOG)(function)
+app.add_typer(classroom_app, name="classroom", epilog=EPILOG)
 for function in (check.check, course.start, course.status, course.hint, course.diff, pull.pull, doctor.doctor, demo.demo):
     app.command(epilog=EPILOG)(function)

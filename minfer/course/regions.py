@@ -1,4 +1,4 @@
-"""Solution regions: the lines of a reference that a task asks for, between `# ch04 task1: what to do` and `# end of ch04 task1`.
+"""Solution regions: the lines of a reference that a task asks for, between `# chNN taskM: what to do` and `# end of chNN taskM`.
 
 From: a reference part's text. To: `starter.py`, which takes the lines out; `minfer diff`, which takes the comments out.
 """

@@ -54,18 +54,6 @@ def trace(root: Path) -> str:
     return f"## Watch it work\n\n{frame}\n\n[Open it on a page of its own]({TRACE})"
 
 
-def classroom(root: Path) -> str:
-    """The kit's commands, where this version has them."""
-    if not (root / "minfer" / "cli" / "classroom.py").is_file():
-        return ""
-    return (
-        "The instructor's kit does the last three for a whole class. `minfer classroom build --out DIR` makes a repository for "
-        "students (starters, no solutions), an autograder for Gradescope, notebooks for nbgrader, a syllabus and a book of "
-        "solutions. `minfer classroom grade` grades a submission as untrusted code, in a process of its own with limits, and writes "
-        "JSON, JUnit XML or Gradescope's format. The options are in the [command line's reference](reference/cli.md)."
-    )
-
-
 def course_table(root: Path) -> str:
     """The chapters with their times and tasks."""
     rows = []
@@ -86,7 +74,6 @@ PIECES: dict[str, Callable[..., str]] = {
     "ladder": ladders.section,
     "bar-tabs": bar_tabs,
     "slot-table": slot_table,
-    "classroom": classroom,
     "course-table": course_table,
     "trace": trace,
 }
