@@ -10,10 +10,11 @@ PYTHON3 ?= python3
 CARD ?= gpu
 PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
-.PHONY: help setup demo model test lint tables starters measured drawings notebooks pairs gpu-test gpu-bench clean
+.PHONY: help setup demo model test lint tables starters measured drawings notebooks pairs docs docs-serve docs-test \
+	gpu-test gpu-bench clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "%-10s%s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "%-11s%s\n", $$1, $$2}'
 
 setup: $(STAMP)  ## create .venv and install minfer there
 
@@ -52,6 +53,17 @@ notebooks: model  ## run all notebooks from top to bottom
 
 starters: setup  ## write the chapters' part.py from the reference parts, and the list of chapters
 	PYTHONPATH=. $(BIN)/python scripts/starters.py
+
+docs: model  ## build the documentation into site/, and as a zip that opens from a disk; DOCS_NOTEBOOKS=0 runs no notebooks
+	OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/mkdocs build --strict
+	PYTHONPATH=. $(BIN)/python scripts/site_zip.py site dist/minfer-docs.zip
+
+docs-serve: setup  ## show the documentation while you write it, on http://127.0.0.1:8000
+	DOCS_NOTEBOOKS=0 OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/mkdocs serve
+
+docs-test: docs  ## open every page in a browser: errors, links, requests, widths, search
+	sh scripts/browser.sh $(BIN)/python
+	MINFER_SITE=site OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_site.py tests/test_site_browser.py
 
 gpu-test:  ## run the tests that need a GPU
 	PYTHONPATH=. $(PYTHON) -m pytest -m gpu

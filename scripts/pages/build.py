@@ -69,7 +69,7 @@ def navigation(course: list, books: dict[str, Path], there: set[str]) -> list:
     """As mkdocs wants it; pages that are not there are left out."""
     reference = ["reference/llm.md", "reference/engine.md", "reference/parts.md", "reference/types.md", "reference/testing.md"]
     nav: list = [
-        {"Start": ["index.md", "install.md", "quickstart.md", "support.md", "faq.md"]},
+        {"Begin": ["install.md", "quickstart.md", "support.md", "faq.md"]},
         {"Learn": ["chapters/README.md", *(f"chapters/{chapter.name}/README.md" for chapter in course), "glossary.md"]},
         {"Notebooks": [f"notebooks/{name}.md" for name in books]},
         {"Stages": ["ladder.md", *(f"stages/{stage.name}.md" for stage in (*LADDER, CPU_TORCH, CPU))]},
@@ -79,6 +79,6 @@ def navigation(course: list, books: dict[str, Path], there: set[str]) -> list:
         {"Reference": [*reference, "reference/cli.md", "design.md", "changelog.md", "contributing.md"]},
     ]
     nav = [{title: [uri for uri in uris if uri in there]} for section in nav for title, uris in section.items()]
-    listed = {uri for section in nav for uris in section.values() for uri in uris}
+    listed = {uri for section in nav for uris in section.values() for uri in uris} | {"index.md"}
     nav[-1]["Reference"] += sorted(there - listed)
-    return nav
+    return [{"minfer": "index.md"}, *nav]
