@@ -11,6 +11,7 @@ from pathlib import Path
 
 MADE = (1980, 1, 1, 0, 0, 0)  # a zip must say something
 SERVED_ONLY = {"sitemap.xml", "sitemap.xml.gz", "404.html", "objects.inv"}
+FOR_DEBUGGING = ".map"
 
 
 def pack(site: Path, out: Path) -> None:
@@ -19,7 +20,7 @@ def pack(site: Path, out: Path) -> None:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
         for path in sorted(site.rglob("*")):
             name = path.relative_to(site).as_posix()
-            if path.is_file() and name not in SERVED_ONLY:
+            if path.is_file() and name not in SERVED_ONLY and path.suffix != FOR_DEBUGGING:
                 entry = zipfile.ZipInfo(f"{out.stem}/{name}", MADE)
                 entry.external_attr = 0o644 << 16
                 entry.compress_type = zipfile.ZIP_DEFLATED

@@ -138,7 +138,7 @@ def test_the_first_key_reaches_the_text(site, browser):  # noqa: F811
         page = watched.page
         page.goto(address + "install.html", wait_until="load")
         page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.className") == "md-skip"
+        assert "md-skip" in page.evaluate("document.activeElement.className").split()
         choice = page.locator(".tabbed-set > input").first
         choice.focus()
         page.keyboard.press("ArrowRight")

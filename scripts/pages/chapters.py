@@ -17,7 +17,7 @@ from minfer.course.chapter import Chapter, Task
 from minfer.course.regions import find_regions
 from pages.page import Page, fence, file_of, fold
 
-CARD = re.compile(r"^## At a glance\n+(?:\|.*\n)+", re.MULTILINE)
+CARD = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)  # the first table of a chapter
 CHECKS = re.compile(r"^## Check yourself\n.*?(?=^Next:|^## |\Z)", re.MULTILINE | re.DOTALL)
 
 

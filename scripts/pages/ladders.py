@@ -59,11 +59,18 @@ def bars(root: Path, name: str) -> str:
     return f'<div class="bars" role="img" aria-label="{label}">\n' + "\n".join(rows) + f'\n<p class="bars-note">{note}</p>\n</div>'
 
 
+def glance(root: Path, name: str) -> str:
+    """Bars, and where they come from."""
+    return f"{bars(root, name)}\n\n{reports.ladder(load(root, name)).caption} {measured(root, name)}"
+
+
 def section(root: Path, name: str) -> str:
     """Bars, table and command."""
-    report = load(root, name)
-    words = f"Measured by `{command(report, name)}`; the numbers are in `benchmarks/results/{name}.json`."
-    return f"{bars(root, name)}\n\n{reports.ladder(report).markdown()}\n\n{words}"
+    return f"{bars(root, name)}\n\n{reports.ladder(load(root, name)).markdown()}\n\n{measured(root, name)}"
+
+
+def measured(root: Path, name: str) -> str:
+    return f"Measured by `{command(load(root, name), name)}`; the numbers are in `benchmarks/results/{name}.json`."
 
 
 def compared(root: Path, name: str, before: str | None, stage: str) -> str:
@@ -73,8 +80,6 @@ def compared(root: Path, name: str, before: str | None, stage: str) -> str:
     if stage not in found:
         return f"The committed report does not have this stage. `{command(report, name)}` measures it on your machine."
     rows = [each for each in (before, stage) if each in found]
-    drop = {"times", "equal"} if "equal" not in reports.ladder(report).heads else set()
-    columns = [key for key in reports.ladder(report).heads if key not in drop]
     ratio = f" That is {found[stage] / found[before]:.2f} times the stage before." if before in found else ""
-    table = reports.ladder(report).pick(columns=columns, stages=rows).markdown()
-    return f"{table}\n\nMeasured by `{command(report, name)}`; the numbers are in `benchmarks/results/{name}.json`.{ratio}"
+    table = reports.ladder(report).pick(stages=rows).markdown()
+    return f"{table}\n\n{measured(root, name)}{ratio}"

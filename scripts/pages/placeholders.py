@@ -43,6 +43,10 @@ def ladder_table(root: Path) -> str:
 
 
 def bar_tabs(root: Path) -> str:
+    return tabs({ladders.TITLES[name]: ladders.glance(root, name) for name in reversed(ladders.LADDERS)})
+
+
+def ladder_tabs(root: Path) -> str:
     return tabs({ladders.TITLES[name]: ladders.section(root, name) for name in reversed(ladders.LADDERS)})
 
 
@@ -70,9 +74,8 @@ def slot_table(root: Path) -> str:
 
 PIECES: dict[str, Callable[..., str]] = {
     "ladder-table": ladder_table,
-    "bars": ladders.bars,
-    "ladder": ladders.section,
     "bar-tabs": bar_tabs,
+    "ladder-tabs": ladder_tabs,
     "slot-table": slot_table,
     "course-table": course_table,
     "trace": trace,
