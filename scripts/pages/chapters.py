@@ -18,7 +18,7 @@ from minfer.course.regions import find_regions
 from pages.page import Page, fence, file_of, fold
 
 CARD = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)  # the first table of a chapter
-CHECKS = re.compile(r"^## Check yourself\n.*?(?=^Next:|^## |\Z)", re.MULTILINE | re.DOTALL)
+CHECKS = re.compile(r"^## Check yourself\n.*?(?=^Next:|^What comes next|^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
 def page(root: Path, chapter: Chapter) -> Page:

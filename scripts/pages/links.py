@@ -17,6 +17,7 @@ from pages.page import Page, fence
 CODE = re.compile(r"(?<!`)`[^`\n]+`(?!`)")
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)(?P<path>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\s+\"[^\"\n]*\"\)|\))")
 FILE = re.compile(r"`((?:minfer|chapters|scripts|tests|benchmarks|notebooks|docs)/[\w./-]+\.\w+|Makefile|pyproject\.toml)`")
+BESIDE = re.compile(r"`((?:museum|answers|measure|drawing)\.py|chapter\.toml)`")  # in the folder of a chapter
 COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 LANGUAGES = {".py": "python", ".cpp": "cpp", ".h": "cpp", ".sh": "bash", ".toml": "toml", ".json": "json", ".yml": "yaml"}
 LARGE = 200_000  # characters; a longer file is not shown
@@ -62,8 +63,10 @@ class Links:
         return LINK.sub(link, COMMENT.sub("", text))
 
     def _code(self, code: re.Match, page: Page) -> str:
-        named = FILE.fullmatch(code[0])
+        named, beside = FILE.fullmatch(code[0]), BESIDE.fullmatch(code[0])
         uri = self._uri(named[1]) if named else None
+        if beside and page.source.startswith("chapters/"):
+            uri = self._uri(f"{posixpath.dirname(page.source)}/{beside[1]}")
         before, after = code.string[code.start() - 1 : code.start()], code.string[code.end() : code.end() + 1]
         is_link = before == "[" or after == "]" or code.string[: code.start()].rpartition("\n")[2].startswith("#")
         return code[0] if uri is None or uri == page.uri or is_link else f"[{code[0]}]({self._relative(uri, page)})"

@@ -42,7 +42,7 @@ def page(root: Path, slot: str) -> Page:
         f"# {slot}",
         f"A part in the slot `{slot}` {WHAT[slot]}.",
         "## What a part must offer",
-        f"::: minfer.parts.{protocol.__name__}\n    options:\n      heading_level: 3\n      show_root_heading: true",
+        f"::: minfer.parts.{protocol.__name__}\n    options:\n      heading_level: 3\n      show_source: true",
         "## Parts that fill it",
         parts_table(root, slot),
         "## Write your own",
