@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # What .venv is made with: make setup PYTHON3=python3.12
 PYTHON3 ?= python3
-# The GPU targets also run where nothing can be installed, with a python3 that has PyTorch already.
-# What a GPU's files are called
+# What the files of a GPU's measurements are called
 CARD ?= gpu
+# The GPU targets also run where nothing can be installed, with a python3 that has PyTorch already.
 PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
 .PHONY: help setup demo model test lint tables starters measured drawings notebooks pairs docs docs-serve docs-test \
@@ -31,9 +31,10 @@ model: setup  ## get the default model (93 MB)
 test: model  ## run the tests that need no GPU
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not gpu"
 
-lint: setup  ## check the style, and that the numbers of all pages are those that were measured
+lint: setup  ## check the style, the numbers of all pages, and that the starters are in step
 	$(BIN)/ruff check .
 	$(BIN)/python scripts/tables.py --check
+	PYTHONPATH=. $(BIN)/python scripts/starters.py --check
 
 tables: setup  ## write the numbers of README.md, docs and chapters from what was measured
 	$(BIN)/python scripts/tables.py

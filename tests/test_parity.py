@@ -121,6 +121,15 @@ def test_prompts_that_are_cached_whole(budget):
     assert oracle().count_ties(stem, finish(engine)["other"].outputs[0].token_ids) == 0
 
 
+def test_a_request_of_one_token_leaves_its_prompt_behind():
+    """It ends in the step that computes its prompt, and the next one like it finds the full blocks."""
+    engine = make_engine("cpu")
+    prompt = [3 + 17 * i % 300 for i in range(13)]
+    for found in (0, 12):
+        engine.add_request(f"{found}", prompt, greedy(1))
+        assert finish(engine)[f"{found}"].num_cached_tokens == found
+
+
 def test_half_read_prompts_do_not_evict_each_other():
     """Three prompts of 60 % of the pool in chunks of 4: they run one after another, in little more than the steps they need."""
     texts = [[3 + i + 5 * j % 290 for j in range(24)] for i in range(3)]

@@ -62,6 +62,7 @@ def decode_step(batch: int, steps: int = 24) -> float:
 
 
 def main() -> None:
+    torch.set_num_threads(1)
     rate, cold = read_rate(), without_cache()
     weights = 4 * sum(parameter.numel() for parameter in load_hf(Path(MODEL), torch.float32, torch.device("cpu")).parameters())
     decode = [{"batch": batch, "ms": 1e3 * (taken := decode_step(batch)), "tokens_per_s": batch / taken} for batch in BATCHES]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
+
 from minfer import LLM
 from minfer.bench.report import header, write_json
 from minfer.bench.run import run_workload, warm_up
@@ -44,6 +46,7 @@ def run(stage: str, num_blocks: int) -> dict:
 
 
 def main() -> None:
+    torch.set_num_threads(1)
     results = [run("decoder", POOL // MAX_LEN), run("paged", POOL // PAGE)]
     ids = [each.pop("token_ids") for each in results]
     report = {

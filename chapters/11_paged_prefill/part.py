@@ -8,7 +8,7 @@
 #   minfer check ch11 -k task1     one task only
 #   minfer hint ch11 task1         a hint; --more for the next one
 #
-# A starter of minfer 0.1.0, text 48078284.
+# A starter of minfer 0.1.0, text 3c04e6f8.
 
 """Attention in Triton for every batch: decode rows as in `triton_decode`, prefill chunks by flash attention over their pages.
 
@@ -23,8 +23,8 @@ A launch takes neighbouring sequences, from `first` on. Grid of `gather`: (Hkv, 
 rows of one head and runs over the keys they see. Only the tiles on the diagonal (and at a window's edge) need a mask.
 
 Copying the pages first lets the kernel fetch whole tiles with the card's copy engine (tensor descriptors), which for long prompts is
-worth more than the copy costs. Before Hopper, which has no such engine, the same loop reads
-the copied rows with plain loads. Source: Dao, "FlashAttention-2", 2023.
+worth more than the copy costs. Before Hopper, which has no such engine, the same loop reads the copied rows with plain loads.
+Source: Dao, "FlashAttention-2", 2023.
 
 From: `write_kv`, which has just put this step's K and V into the cache. To: the o projection of `model.py`.
 """

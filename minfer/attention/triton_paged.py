@@ -11,8 +11,8 @@ A launch takes neighbouring sequences, from `first` on. Grid of `gather`: (Hkv, 
 rows of one head and runs over the keys they see. Only the tiles on the diagonal (and at a window's edge) need a mask.
 
 Copying the pages first lets the kernel fetch whole tiles with the card's copy engine (tensor descriptors), which for long prompts is
-worth more than the copy costs. Before Hopper, which has no such engine, the same loop reads
-the copied rows with plain loads. Source: Dao, "FlashAttention-2", 2023.
+worth more than the copy costs. Before Hopper, which has no such engine, the same loop reads the copied rows with plain loads.
+Source: Dao, "FlashAttention-2", 2023.
 
 From: `write_kv`, which has just put this step's K and V into the cache. To: the o projection of `model.py`.
 """

@@ -78,7 +78,7 @@ def requests(small: bool) -> list[Ask]:
     """Prompts of uneven length, some with a common beginning, mostly greedy; fewer and shorter where kernels are interpreted."""
     draw = random.Random(4)
     common = [draw.randrange(3, VOCAB) for _ in range(9)]
-    lengths = [3, 1, 10] if small else [3, 17, 1, 9, 30, 4, 13, 8]
+    lengths = [5, 10] if small else [3, 17, 1, 9, 30, 4, 13, 8]
     asks = []
     for i, length in enumerate(lengths):
         own = [draw.randrange(3, VOCAB) for _ in range(length)]

@@ -83,12 +83,12 @@ class BaseScheduler:
             if seq is not None:
                 if self._waits_for:
                     self._release_children(seq)
+                ends_block = work.start // block_size < (work.start + work.num_new) // block_size
+                if ends_block and seq.status is Status.RUNNING:  # before it may end
+                    self.blocks.commit(seq)
                 if work.samples:
                     self._append(seq, sampled, sample)
                     moved.append(seq)
-                ends_block = work.start // block_size < (work.start + work.num_new) // block_size
-                if ends_block and seq.status is Status.RUNNING:
-                    self.blocks.commit(seq)
             sample += work.samples
         return moved
 

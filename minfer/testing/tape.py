@@ -15,11 +15,14 @@ from typing import Any
 from unittest import mock
 
 import torch
+import torch._dynamo  # a dispatch mode imports it at its first call, which takes seconds: better here than in somebody's first case
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 ATEN = torch.ops.aten
-NEEDS_HOST = {ATEN._local_scalar_dense.default, ATEN.item.default, ATEN.nonzero.default}  # .item(), int(tensor), if tensor, x[mask]
+NEEDS_HOST = {  # .item(), int(tensor), an if on a tensor, a boolean mask
+    ATEN._local_scalar_dense.default, ATEN.item.default, ATEN.is_nonzero.default, ATEN.nonzero.default, ATEN.masked_select.default,
+}  # fmt: skip
 
 
 class Tape(TorchDispatchMode):
@@ -30,7 +33,7 @@ class Tape(TorchDispatchMode):
         self.calls: list[tuple] = []
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None) -> Any:
-        if function in NEEDS_HOST:
+        if function in NEEDS_HOST or (function is ATEN.index.Tensor and _has_mask(args[1])):
             raise RuntimeError(
                 f"a recorded step needs a tensor's value on the host ({function}: .item(), int(), an if, or a boolean mask); "
                 "on a GPU, recording fails there as well"
@@ -46,6 +49,11 @@ class Tape(TorchDispatchMode):
             for old, new in zip(tree_leaves(result), tree_leaves(function(*args, **kwargs)), strict=True):
                 if isinstance(old, torch.Tensor) and old.data_ptr() != new.data_ptr():
                     old.copy_(new)
+
+
+def _has_mask(indices: list[torch.Tensor | None]) -> bool:
+    """Whether x[indices] is of a size that only the device knows."""
+    return any(each is not None and each.dtype == torch.bool for each in indices)
 
 
 class Graph:

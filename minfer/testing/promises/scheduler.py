@@ -139,7 +139,8 @@ class Full(Watched):
         free = self.case["rows"] - len(self.ran)
         there = sum(self.to_do[seq.seq_id] for seq in (*self.ran, *self.waited[:free]))
         wanted = min(self.case["budget"], there)
-        expect(sum(planned.values()) == wanted, f"{wanted} tokens in the step: {there} could be computed", came)
+        computed = sum(planned.values())
+        expect(computed == wanted, f"as many new tokens in the step as the budget allows and as there are: {wanted} of {there}", came)
 
 
 def check_places(part: Any, case: Case) -> None:

@@ -66,6 +66,13 @@ def cases(
 
 
 @st.composite
+def long(draw: st.DrawFn, place: Place) -> Case:
+    """One row, alone in its batch, of at least three tiles: a kernel cuts it into parts, of which several have keys."""
+    context = draw(st.sampled_from([129, 192, 200, 257]))
+    return draw(cases(place, rows=[[1, context]]))
+
+
+@st.composite
 def many(draw: st.DrawFn, place: Place) -> Case:
     """More rows than a kernel cuts into parts. At either end of the batch are one of several tiles and a short one; each has enough
     heads that the largest score of some lies beyond the first tile."""
@@ -182,6 +189,14 @@ def prop(name: str, statement: str, examples: int, check: Callable[[Any, Case], 
 
 PROPERTIES = [
     prop("decode", "A decode row attends over all of its own context and over nothing else.", 400, decodes=(1, 4)),
+    Property(
+        "long-context",
+        "A long context, which a kernel may cut into parts, counts as one: each part by its share of the sum of exponentials.",
+        long,
+        check,
+        30,
+        vary,
+    ),
     Property(
         "many-rows",
         "In a large batch, where a kernel may share out its work differently, each row attends over its own context as well.",
