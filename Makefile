@@ -55,14 +55,14 @@ notebooks: model  ## run all notebooks from top to bottom
 starters: setup  ## write the chapters' part.py from the reference parts, and the list of chapters
 	PYTHONPATH=. $(BIN)/python scripts/starters.py
 
-docs: model  ## build the documentation into site/, and as a zip that opens from a disk; DOCS_NOTEBOOKS=0 runs no notebooks
+docs: $(if $(filter 0,$(DOCS_NOTEBOOKS)),setup,model)  ## build the documentation into site/, and as a zip that opens from a disk; DOCS_NOTEBOOKS=0 runs no notebooks
 	OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/mkdocs build --strict
 	PYTHONPATH=. $(BIN)/python scripts/site_zip.py site dist/minfer-docs.zip
 
-docs-serve: setup  ## show the documentation while you write it, on http://127.0.0.1:8000
+docs-serve: setup  ## show the documentation while you write it, on port 8000 of this machine
 	DOCS_NOTEBOOKS=0 OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/mkdocs serve
 
-docs-test: docs  ## open every page in a browser: errors, links, requests, widths, search
+docs-test: docs  ## open every page of the documentation in a browser, and look for errors
 	sh scripts/browser.sh $(BIN)/python
 	MINFER_SITE=site OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_site.py tests/test_site_browser.py
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
@@ -86,8 +87,6 @@ def test_everything_that_can_be_swapped_has_a_page(site):  # noqa: F811
 
 def test_every_solution_is_shown_with_its_reason(site):  # noqa: F811
     """A fold for each task, which opens with the words of docs/solutions.toml."""
-    import tomllib
-
     reasons = tomllib.loads((ROOT / "docs" / "solutions.toml").read_text(encoding="utf-8"))
     for chapter in all_chapters(ROOT / "chapters"):
         text = (site / "chapters" / chapter.name / "index.html").read_text(encoding="utf-8")

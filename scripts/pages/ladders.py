@@ -77,6 +77,9 @@ def compared(root: Path, name: str, before: str | None, stage: str) -> str:
     """The rows of a stage and of the one before; words where the report does not have the stage."""
     report = load(root, name)
     found = speeds(report)
+    reasons = {each["name"]: each["why_not"] for each in report.get("not_run", [])}
+    if stage in reasons:
+        return f"It cannot run on that machine: {reasons[stage]}."
     if stage not in found:
         return f"The committed report does not have this stage. `{command(report, name)}` measures it on your machine."
     rows = [each for each in (before, stage) if each in found]

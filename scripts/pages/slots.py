@@ -7,13 +7,14 @@ tests/mutants. To: slots/NAME.md.
 from __future__ import annotations
 
 import ast
+import inspect
 from pathlib import Path
 
 from minfer.cli.stages import off_ladder
 from minfer.parts import SLOTS
 from minfer.stages import STAGES
 from minfer.testing.suites import suite_of
-from pages.page import Page, fence, file_of, table
+from pages.page import Page, fence, file_of, fold, table
 from pages.stages import linked, needs_of
 
 WHAT = {
@@ -42,7 +43,8 @@ def page(root: Path, slot: str) -> Page:
         f"# {slot}",
         f"A part in the slot `{slot}` {WHAT[slot]}.",
         "## What a part must offer",
-        f"::: minfer.parts.{protocol.__name__}\n    options:\n      heading_level: 3\n      show_source: true",
+        f"::: minfer.parts.{protocol.__name__}\n    options:\n      heading_level: 3",
+        fold("The Protocol as it is written", fence(inspect.getsource(protocol))),
         "## Parts that fill it",
         parts_table(root, slot),
         "## Write your own",

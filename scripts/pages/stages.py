@@ -41,7 +41,8 @@ def page(root: Path, stage: Stage, chapters: list[Chapter]) -> Page:
     earlier = before(stage)
     swaps = stage.differs(earlier) if earlier else []
     parts = [f"# {stage.name}", summary, facts(root, stage, earlier, chapters), "## What it buys, and why", story, "## Its numbers"]
-    parts.append(tabs({ladders.TITLES[name]: numbers(root, name, stage, earlier) for name in ladders.LADDERS}))
+    names = sorted(ladders.LADDERS, key=lambda name: stage.name not in ladders.speeds(ladders.load(root, name)))  # the measured first
+    parts.append(tabs({ladders.TITLES[name]: numbers(root, name, stage, earlier) for name in names}))
     parts.append("## Try it")
     parts.append(fence(f'minfer generate "The capital of France is" --stage {stage.name}', "bash"))
     if swaps:
