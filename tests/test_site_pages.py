@@ -44,6 +44,8 @@ def test_links_lead_to_pages_of_the_site(text, wanted):
         "[a](https://example.org/docs/design.md)",
         "[a](#slots)",
         "[a](mailto:a@example.org)",
+        "[a](/etc/hostname)",  # no file of the repository
+        "[a](../../../../../etc/hostname)",
         "`minfer/none.py`",
         "`[a](../design.md)`",
         "# `minfer/types.py`",
