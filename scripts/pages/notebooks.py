@@ -48,7 +48,7 @@ def page(root: Path, name: str, path: Path) -> tuple[Page, dict[str, bytes]]:
 
 
 def head(source: str, ran: bool) -> str:
-    how = f"It is a notebook: `jupyter lab {source}` opens it in a clone, and `make notebooks` runs all of them."
+    how = f"It is a notebook: open `{source}` of a clone in Jupyter or an editor. `make notebooks` runs all of them."
     return f"{how} {'Outputs are those of a CPU.' if ran else 'This build of the site did not run it, so there are no outputs below.'}"
 
 
