@@ -10,7 +10,7 @@ CARD ?= gpu
 # The GPU targets also run where nothing can be installed, with a python3 that has PyTorch already.
 PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
-.PHONY: help setup demo model test lint tables starters measured drawings notebooks pairs docs docs-serve docs-test \
+.PHONY: help setup demo model test test-slow lint tables starters measured drawings notebooks pairs docs docs-serve docs-test \
 	gpu-test gpu-bench clean
 
 help:  ## list the targets
@@ -28,8 +28,11 @@ demo: setup  ## get the default model and run it through every stage of the ladd
 model: setup  ## get the default model (93 MB)
 	$(BIN)/minfer pull smollm2-135m
 
-test: model  ## run the tests that need no GPU
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not gpu"
+test: model  ## run the tests that need no GPU, less the slow ones
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not gpu and not slow"
+
+test-slow: model  ## run the slow ones: every chapter's check, and the grader
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "slow and not gpu"
 
 lint: setup  ## check the style, the numbers of all pages, and that the starters are in step
 	$(BIN)/ruff check .

@@ -36,7 +36,7 @@ OPTIONS = {
         "--shape", "--stage", "--workload", "--workload-seed", *ENGINE,
     ],
     "bench latency": ["--json", "--output-len", "--prompt-len", "--repeats", "--shape", "--stage", "--workload-seed", *ENGINE],
-    "bench profile": ["--batch", "--context", "--json", "--shape", "--stage", "--steps", "--trace", *ENGINE],
+    "bench profile": ["--batch", "--context", "--json", "--plot", "--shape", "--stage", "--steps", "--trace", *ENGINE],
     "bench soak": ["--json", "--requests", "--seconds", "--seed", "--stage", *ENGINE],
     "bench kernels": ["--json", "--plot", "--repeats", "--slot"],
     "classroom": [],

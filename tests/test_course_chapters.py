@@ -50,10 +50,11 @@ def test_all_names_of_a_chapter(tmp_path, name):
     assert find_chapter("fused-norm", tmp_path).id == "ch07"
 
 
-@pytest.mark.parametrize("name", ["ch05", "14", "0", "cont", "", "ch"])
+@pytest.mark.parametrize("name", ["ch05", "14", "7", "0", "cont", "", "ch"])
 def test_no_such_chapter(tmp_path, name):
     """The message lists those that there are."""
     write_chapter(tmp_path)
+    write_chapter(tmp_path, NORM, "17_fused_norm", number="17")
     with pytest.raises(ChapterError, match=r"there are ch04 \(continuous\)"):
         find_chapter(name, tmp_path)
 
@@ -69,6 +70,8 @@ def test_a_property_that_fails_costs_a_point(tmp_path):
         assert sum(points_of(task, less) for task in chapter.tasks) <= 11
         assert sum(points_of(task, {key: value for key, value in right.items() if key != job}) for task in chapter.tasks) <= 11
     assert not any(points_of(task, {}) for task in chapter.tasks)
+    two_of_three = {f"scheduler.{name}": Outcome(name, PASSED) for name in ("budget", "oldest")}
+    assert points_of(chapter.tasks[1], two_of_three) == 2, "2.67 of 4, rounded down"
 
 
 def test_a_property_with_a_focus_is_another_job(tmp_path):

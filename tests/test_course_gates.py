@@ -27,6 +27,8 @@ from minfer.testing.properties import CPU
 from minfer.testing.suites import suite_of
 from minfer.testing.target import find_target
 
+pytestmark = pytest.mark.slow
+
 FEW = 8  # examples of a property, for parts that are right; one where they are interpreted, and their own tests draw more
 
 

@@ -29,7 +29,8 @@ def grade(
     from minfer.bench.report import check_writable
     from minfer.course.classroom import results
     from minfer.course.classroom.collect import collect
-    from minfer.course.classroom.grading import chapters_of, unfinished
+    from minfer.course.classroom.grades import unfinished
+    from minfer.course.classroom.grading import chapters_of
     from minfer.course.classroom.grading import grade as grade_all
     from minfer.course.classroom.process import Limits
     from minfer.course.library import find_chapter

@@ -13,6 +13,7 @@ from pathlib import Path
 from minfer.cli.stages import off_ladder
 from minfer.parts import SLOTS
 from minfer.stages import STAGES
+from minfer.testing.properties import Property
 from minfer.testing.suites import suite_of
 from pages.page import Page, fence, file_of, fold, table
 from pages.stages import linked, needs_of
@@ -55,7 +56,8 @@ def page(root: Path, slot: str) -> Page:
         'something of the machine says so in its file: `needs = {"cuda"}`. How to read a failure: [parity](../parity.md).',
         "## Its suite",
         f"`minfer check {slot}` draws cases at random and tests these properties (`minfer/testing/suites/{slot}.py`):",
-        table(["property", "what must hold", "cases"], [[f"`{p.name}`", cell(p.statement), f"{p.examples}"] for p in suite_of(slot)]),
+        properties(suite_of(slot)),
+        *promised(slot),
         "## Mutants",
         "Wrong parts, each with one fault, on which the suite must fail. They keep the suite honest.",
         mutants(root, slot),
@@ -75,6 +77,17 @@ def parts_table(root: Path, slot: str) -> str:
         since = f"[`{first}`](../stages/{first}.md)" if first else "off the ladder"
         rows.append([linked(part), cell(summary(root / file_of(part))), needs, since])
     return table(["part", "what it is", "needs", "first in"], rows)
+
+
+def properties(suite: list[Property]) -> str:
+    return table(["property", "what must hold", "cases"], [[f"`{p.name}`", cell(p.statement), f"{p.examples}"] for p in suite])
+
+
+def promised(slot: str) -> list[str]:
+    """The properties that only some parts of a slot promise."""
+    more = suite_of(slot, promised=True)[len(suite_of(slot)) :]
+    words = "Only some parts promise these; a chapter asks for them where its part does:"
+    return [words, properties(more)] if more else []
 
 
 def mutants(root: Path, slot: str) -> str:

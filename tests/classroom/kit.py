@@ -12,7 +12,8 @@ from minfer.course.chapter import Chapter
 from minfer.course.chapter_file import load_chapter
 from minfer.course.classroom import library, originals, solutions
 from minfer.course.classroom.collect import Collected
-from minfer.course.classroom.grading import ChapterGrade, grade_chapter
+from minfer.course.classroom.grades import ChapterGrade
+from minfer.course.classroom.grading import grade_chapter
 from minfer.course.classroom.process import Limits
 from minfer.course.starter import Reference
 

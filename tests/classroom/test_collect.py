@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
+import tempfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -90,7 +93,11 @@ def test_a_zip(chapter, tmp_path):
         opened.writestr("results.json", "{}")
         opened.writestr("x/02_small/part.py", b"0" * (200 << 20))  # a bomb: 200 kB of archive
     before = set(Path(tmp_path).iterdir())
+    tracemalloc.start()
     found = collect(archive)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 << 20
     assert found.texts == {"ch02": "mine\n"}
     assert set(Path(tmp_path).iterdir()) == before
     assert any("results.json" in note for note in found.notes)
@@ -100,9 +107,6 @@ def test_a_zip(chapter, tmp_path):
 @given(data=st.binary(max_size=400), cut=st.integers(0, 300))
 def test_broken_archives(data, cut):
     """Whatever bytes are handed in: texts or notes, and no error."""
-    import io
-    import tempfile
-
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w") as opened:
         opened.writestr("02_small/part.py", "mine\n" * 20)

@@ -9,7 +9,8 @@ import pytest
 from kit import OWN, SOURCE, collected, grade_text, make_chapter
 
 from minfer.course.classroom import results
-from minfer.course.classroom.grading import Grade, grade, unfinished
+from minfer.course.classroom.grades import Grade, unfinished
+from minfer.course.classroom.grading import grade
 from minfer.course.classroom.process import Limits
 from minfer.course.regions import strip
 

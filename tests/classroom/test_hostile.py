@@ -16,7 +16,7 @@ import pytest
 from kit import OWN, grade_text, make_chapter
 
 from minfer.course.classroom import results
-from minfer.course.classroom.grading import Grade
+from minfer.course.classroom.grades import Grade
 from minfer.course.jobs import PASSED
 
 HOSTILE = sorted((Path(__file__).parent / "hostile").glob("*.py"))

@@ -12,7 +12,7 @@ from kit import LIMITS
 import minfer
 from minfer.course.classroom import library
 from minfer.course.classroom.process import Process
-from minfer.course.classroom.remote import remote
+from minfer.course.classroom.remote_parts import remote
 from minfer.testing.checking import check
 from minfer.testing.suites import suite_of
 

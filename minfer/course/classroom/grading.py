@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import minfer
@@ -22,10 +22,12 @@ from minfer.course.checking import find_property
 from minfer.course.classroom import originals
 from minfer.course.classroom.collect import Collected
 from minfer.course.classroom.engine_check import run_engine
+from minfer.course.classroom.grades import ChapterGrade, Grade, chapter_grade, failed
 from minfer.course.classroom.library import make_library
 from minfer.course.classroom.process import Gone, Limits, Process
-from minfer.course.classroom.remote import Remote, remote
-from minfer.course.jobs import FAILED, PASSED, SKIPPED, UNWRITTEN, Job, Outcome, all_jobs, jobs_of, points_of
+from minfer.course.classroom.remote import Remote
+from minfer.course.classroom.remote_parts import remote
+from minfer.course.jobs import FAILED, PASSED, SKIPPED, UNWRITTEN, Job, Outcome, all_jobs
 from minfer.course.library import all_chapters
 from minfer.course.submission import read
 from minfer.errors import MinferError
@@ -34,58 +36,6 @@ from minfer.testing.properties import Case, Differs, Place, Property
 
 MOST_EXAMPLES = 150  # of a property
 CHAPTER_SECONDS = 900.0
-UNFINISHED = "the grader did not come to its end"
-
-
-@dataclass
-class TaskGrade:
-    """Points of one task, and what came of its properties."""
-
-    id: str
-    title: str
-    points: int
-    max_points: int
-    bonus: bool
-    outcomes: list[Outcome]
-
-
-@dataclass
-class ChapterGrade:
-    """One chapter of a submission. `notes` are for people: what was odd."""
-
-    id: str
-    title: str
-    tasks: list[TaskGrade]
-    notes: list[str] = field(default_factory=list)
-    walls: list[str] = field(default_factory=list)  # that stood around the submission
-    seconds: float = 0.0
-
-    @property
-    def points(self) -> int:
-        return sum(task.points for task in self.tasks)
-
-    @property
-    def max_points(self) -> int:
-        return sum(task.max_points for task in self.tasks if not task.bonus)
-
-
-@dataclass
-class Grade:
-    """A submission."""
-
-    name: str
-    digest: str
-    seed: int
-    chapters: list[ChapterGrade]
-    notes: list[str]
-
-    @property
-    def points(self) -> int:
-        return sum(chapter.points for chapter in self.chapters)
-
-    @property
-    def max_points(self) -> int:
-        return sum(chapter.max_points for chapter in self.chapters)
 
 
 def grade(found: Collected, chapters: list[Chapter], seed: int, limits: Limits, examples: int | None = None) -> Grade:
@@ -98,21 +48,6 @@ def grade(found: Collected, chapters: list[Chapter], seed: int, limits: Limits, 
     """
     graded = [grade_chapter(chapter, found.texts.get(chapter.id), seed, limits, examples) for chapter in chapters]
     return Grade(found.name, found.digest, seed, graded, found.notes)
-
-
-def unfinished(found: Collected, chapters: list[Chapter], seed: int) -> Grade:
-    """The grade of a submission that has not been graded: no points."""
-    return Grade(found.name, found.digest, seed, [_chapter_grade(each, {}) for each in chapters], [*found.notes, UNFINISHED])
-
-
-def _chapter_grade(chapter: Chapter, outcomes: dict[str, Outcome]) -> ChapterGrade:
-    """Points from outcomes; a job without one was not run."""
-    outcomes = {job.id: failed(job, UNFINISHED, status=SKIPPED) for job in all_jobs(chapter.tasks)} | outcomes
-    tasks = []
-    for task in chapter.tasks:
-        own = [outcomes[job.id] for job in jobs_of(task)]
-        tasks.append(TaskGrade(task.id, task.title, points_of(task, outcomes), task.points, task.bonus, own))
-    return ChapterGrade(chapter.id, chapter.title, tasks)
 
 
 def grade_chapter(chapter: Chapter, text: str | None, seed: int, limits: Limits, examples: int | None = None) -> ChapterGrade:
@@ -134,7 +69,7 @@ def grade_chapter(chapter: Chapter, text: str | None, seed: int, limits: Limits,
                 late = time.monotonic() - begin > CHAPTER_SECONDS
                 outcomes[job.id] = failed(job, "no time was left for it", status=SKIPPED) if late else grader.run(job)
             walls = grader.process.walls
-    graded = _chapter_grade(chapter, outcomes)
+    graded = chapter_grade(chapter, outcomes)
     graded.notes, graded.walls, graded.seconds = notes, walls, round(time.monotonic() - begin, 1)
     return graded
 
@@ -154,10 +89,6 @@ def names_of(chapter: Chapter, text: str) -> dict[str, str]:
             raise MinferError(str(error).replace(f"{file}", "part.py")) from None
         except (RecursionError, MemoryError):
             raise MinferError("part.py is nested too deeply to be read") from None
-
-
-def failed(job: Job, message: str, examples: int = 0, case: Case | None = None, status: str = FAILED) -> Outcome:
-    return Outcome(job.id, status, examples, message=message, facts={"case": case})
 
 
 @contextmanager
@@ -235,8 +166,8 @@ class Grader:
 
     def run_property(self, job: Job) -> Outcome:
         prop = self.properties[job]
-        share = checking.INTERPRETED_SHARE if self.place.interpreted else 1
-        examples = self.examples or min(MOST_EXAMPLES, max(3, prop.examples // share))
+        # In Triton's interpreter `check` itself decides: as many as a few seconds allow.
+        examples = self.examples or (None if self.place.interpreted else min(MOST_EXAMPLES, prop.examples))
         part = self.parts[job.slot]
         result = checking.check(self.timed(prop), part, self.place, examples, self.seed_of(job))
         facts = {"case": result.case, "replay": result.replay}

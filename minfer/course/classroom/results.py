@@ -16,7 +16,7 @@ from typing import Any
 
 import minfer
 from minfer.course.chapter import ENGINE
-from minfer.course.classroom.grading import ChapterGrade, Grade, TaskGrade
+from minfer.course.classroom.grades import ChapterGrade, Grade, TaskGrade
 from minfer.course.jobs import FAILED, PASSED, Outcome
 
 FORMAT = 1
