@@ -85,9 +85,9 @@ def test_what_ships_soaks_clean(stage, cases):
     ],
 )
 def test_a_planted_fault_is_noticed(slot, name, others, cases):
-    """Within a thousand steps; what is wrong is described."""
+    """Within two thousand steps; what is wrong is described."""
     kind = "mutant" if slot in ("sample", "write_kv") else "Mutant"
-    tally = soak(CHUNKED.with_parts(**{slot: f"{MUTANTS / slot / name}.py:{kind}"}, **others), cases, 1000)
+    tally = soak(CHUNKED.with_parts(**{slot: f"{MUTANTS / slot / name}.py:{kind}"}, **others), cases, 2000)
     assert not tally.well
     assert tally.faults
     assert json.loads(json.dumps(tally.describe()))["well"] is False

@@ -91,7 +91,7 @@ def test_doctor_looks_at_everything(monkeypatch):
     found = json.loads(run("doctor", "--json").stdout)
     checks = {each["name"]: each for each in found["checks"]}
     assert found["ok"]
-    parts = ["gpu", "triton", "compiler", "default stage", "hub", "default model"]
+    parts = ["gpu", "triton", "compiler", "default stage", "chapters", "hub", "default model"]
     assert list(checks) == ["python", "packages", "threads", "processor", "memory", *parts]
     assert all(each["ok"] or each["advice"] for each in checks.values())
     assert "HF_HUB_OFFLINE" in checks["hub"]["value"]

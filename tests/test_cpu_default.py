@@ -99,7 +99,8 @@ def test_two_processes_may_build_at_once(tmp_path):
         pytest.skip("needs a C++ compiler")
     from minfer.attention import cpp
 
-    script = f'echo "$$" >> {tmp_path}/calls; head -c 1000 {cpp.library()} > "$3"; sleep 1; cp {cpp.library()} "$3"'
+    both = f"for i in $(seq 200); do [ $(wc -l < {tmp_path}/calls) -ge 2 ] && break; sleep 0.1; done"  # build at once
+    script = f'echo "$$" >> {tmp_path}/calls; head -c 1000 {cpp.library()} > "$3"; {both}; cp {cpp.library()} "$3"'
     compiler(tmp_path / "bin", script)
     variables = {"MINFER_CACHE": str(tmp_path / "cache"), "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     command = [sys.executable, "-c", f"import torch, {MODULE}; print(torch.ops.minfer_cpp.attention)"]

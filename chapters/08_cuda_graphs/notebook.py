@@ -164,3 +164,10 @@ axes[1].barh(list(stages), [each["launches_per_step"] for each in stages.values(
 axes[1].set_xlabel("launches")
 for axis in axes:
     axis.invert_yaxis()
+
+# %% [markdown]
+# ## Now you
+#
+# 1. Sizes of 1, 2, 4 and then every 8 rows are recorded. How many padding rows does a step have on average, for batches of 1 to 64? And
+#    with sizes of 1, 2, 4, 8, 16, 32 and 64?
+# 2. In the plot, which stage has the fewest launches? Say which of them are left, and why a graph cannot hold them.

@@ -158,3 +158,9 @@ flops = 4 * 64 * 2048 * heads * head_dim
 points["decode 64 x 2048"] = (flops / found["bytes"], flops / (found["contenders"][0]["median_us"] * 1e-6))
 figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
 roofline(axis, points, bandwidth=bandwidth, peak=peak)
+
+# %% [markdown]
+# ## Now you
+#
+# 1. Where does a decode step of one sequence stand in the roofline, and where one of 256? Add both points.
+# 2. A chunk of 64 tokens at the end of a context of 4,096: is it bound by memory or by computing? Compute its place before you draw it.

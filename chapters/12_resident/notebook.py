@@ -130,3 +130,9 @@ for name, colour in (("host", BLUE), ("resident", PINK)):
 axis.set(xlabel="rows", ylabel="build and send, µs", ylim=(0, None))
 axis.legend(frameon=False)
 print(f"{measured['hardware']['cpu']}, commit {measured['commit'][:8]}")
+
+# %% [markdown]
+# ## Now you
+#
+# 1. Let a sequence end, and another one take its row. Print the row's block table before and after. When are the old blocks forgotten?
+# 2. What would a step have to send if the device did not keep the sampling parameters? Count the bytes for 256 rows.
