@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from minfer.admission import is_list_like
@@ -25,6 +26,7 @@ from minfer.resolve import best_stage, ignored_slots, why_not
 from minfer.stages import HF, Stage, find_stage
 from minfer.text.chat import chat_prompt_ids
 from minfer.tokenizer import load_tokenizer
+from minfer.trace.recording import check_place, record
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,8 @@ class LLM:
         model: a short name (smollm2-135m), a hub id, a folder, a .gguf file, or a shape with random weights (dummy:qwen3-0.6b).
         stage: a stage's name; None takes the fastest that this machine can run (`why_stage` says why).
         swap: parts to put into other slots, {"attention": "mine.py:attention"}.
+        trace: where to write a trace of all that the engine does, on `close` or at the end of the process; True keeps it in memory
+            only (`llm.recording`). None, the default, records nothing and costs nothing.
         dtype, device, max_model_len, max_num_batched_tokens, memory_share, ...: see `minfer.config`.
 
     Raises:
@@ -53,8 +57,11 @@ class LLM:
         stage: str | Stage | None = None,
         swap: Mapping[str, str] | None = None,
         revision: str | None = None,
+        trace: str | Path | bool | None = None,
         **options,
     ):
+        if isinstance(trace, str | Path):
+            check_place(trace)
         device = options.get("device", "auto")
         found, self.why_stage = best_stage(device) if stage is None else (find_stage(stage), "it was asked for")
         self.stage = with_swaps(found, swap)
@@ -79,6 +86,7 @@ class LLM:
             )
         self.tokenizer = load_tokenizer(path)
         self.engine = Engine(config, self.stage, self.tokenizer)
+        self.recording = record(self, None if trace is True else trace) if trace else None
         self._ids = itertools.count()
         self._awaited: set[str] = set()  # requests of generate() and stream(), which are still to collect their outputs
         self._kept: dict[str, list[RequestOutput]] = {}  # by request: outputs that came up while somebody stepped for another one
@@ -204,8 +212,10 @@ class LLM:
         return self.engine.stats()
 
     def close(self) -> None:
-        """Give the memory back. Closing twice is fine."""
+        """Give the memory back, and write the trace if there is one. Closing twice is fine."""
         self.engine.close()
+        if self.recording is not None:
+            self.recording.stop()
 
     def __enter__(self) -> LLM:
         return self

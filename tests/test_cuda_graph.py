@@ -165,6 +165,14 @@ def test_buckets_cover_every_batch_and_waste_little(max_num_seqs):
         assert next(size for size in sizes if size >= rows) - rows < 8
 
 
+def test_no_size_is_beyond_what_can_run():
+    """A size above max_num_seqs is taken as that: the inputs' buffers have no more rows."""
+    assert CudaGraphRunner(None, [], None, None, config(max_num_seqs=4, graph_sizes=(2, 64))).buckets == [2, 4]
+    texts = make_prompts(4)
+    engine = make_engine("chunked", swap=RUNNER, max_num_seqs=4, graph_sizes=(64,))
+    assert ids_of(run(engine, texts, greedy(3))) == ids_of(run(make_engine("chunked", max_num_seqs=4), texts, greedy(3)))
+
+
 @pytest.mark.parametrize("sizes", [(0,), (-3, 8)])
 def test_sizes_that_are_no_numbers_of_rows_are_refused(sizes):
     """The message says which sizes were given."""

@@ -9,7 +9,7 @@
 #   minfer check ch08 -k task1     one task only
 #   minfer hint ch08 task1         a hint; --more for the next one
 #
-# A starter of minfer 0.1.0, text 860e3d8d.
+# A starter of minfer 0.1.0, text afa39465.
 
 """CUDA graphs: a decode step is recorded once and replayed, so that the host launches one graph instead of hundreds of kernels.
 
@@ -46,7 +46,7 @@ class CudaGraphRunner(EagerRunner):
     def __init__(self, model, kv, inputs, sample, config):
         super().__init__(model, kv, inputs, sample, config)
         self.on_gpu = config.device.type == "cuda"
-        self.buckets = sorted(config.graph_sizes or buckets(config.max_num_seqs))
+        self.buckets = sorted({min(size, config.max_num_seqs) for size in config.graph_sizes or buckets(config.max_num_seqs)})
         if self.buckets[0] < 1:
             raise MinferError(
                 f"graph_sizes={config.graph_sizes} must be numbers of rows, at least 1; leave it out for the runner's choice"

@@ -7,6 +7,7 @@ is needed: the one that has been free for longest goes first, and the end of a s
 
 from __future__ import annotations
 
+from collections.abc import KeysView
 from typing import NamedTuple
 
 from minfer.blocks.paged import PagedBlocks
@@ -35,6 +36,12 @@ class PrefixBlocks(PagedBlocks):
         self._by_key: dict[int, Cached] = {}
         self._by_block: dict[int, Cached] = {}
         self._chains: dict[int, list[Cached]] = {}  # by seq_id: the entries of its first blocks
+        self.changed: set[int] | None = None  # a recording's: blocks that entered the tree or left it; None while there is none
+
+    @property
+    def cached(self) -> KeysView[int]:
+        """The blocks in the tree, free ones too."""
+        return self._by_block.keys()
 
     def lookup(self, seq: Sequence) -> int:
         return len(self._find(seq)) * self.block_size
@@ -51,8 +58,9 @@ class PrefixBlocks(PagedBlocks):
     def commit(self, seq: Sequence) -> None:
         """Enter the blocks that are full, computed and known."""
         entries = self._chains.setdefault(seq.seq_id, [])
+        known = len(entries)
         num_full = min(seq.num_computed, seq.num_tokens) // self.block_size
-        for i in range(len(entries), min(num_full, len(seq.block_table))):
+        for i in range(known, min(num_full, len(seq.block_table))):
             # ch09 task1: enter block i under its key, unless the tree has such a block already
             parent = entries[-1] if entries else None
             tokens = self._tokens(seq, i)
@@ -64,6 +72,8 @@ class PrefixBlocks(PagedBlocks):
                 self._by_key[key] = self._by_block[entry.block] = entry
             entries.append(entry)
             # end of ch09 task1
+        if self.changed is not None:
+            self.changed.update(entry.block for entry in entries[known:])
 
     def free(self, seq: Sequence) -> None:
         super().free(seq)
@@ -112,6 +122,8 @@ class PrefixBlocks(PagedBlocks):
 
     def _forget(self, entry: Cached | None) -> None:
         if entry is not None:
+            if self.changed is not None:
+                self.changed.add(entry.block)
             # ch09 task3: from now on nobody may find it
             del self._by_key[entry.key], self._by_block[entry.block]
             # end of ch09 task3

@@ -23,10 +23,12 @@ from minfer.cli import (
     generate,
     kernels,
     ladder,
+    plan,
     profile,
     pull,
     soak,
     stages,
+    trace,
 )
 
 EPILOG = (
@@ -89,6 +91,9 @@ def before_any_command(
 bench_app = typer.Typer(help="Measure this machine, or soak the engine.", no_args_is_help=True)
 for function in (bench.throughput, bench.latency, profile.profile, soak.soak, kernels.kernels):
     bench_app.command(epilog=EPILOG)(function)
+trace_app = typer.Typer(cls=trace.RecordUnlessNamed, help="Record what an engine decides, look at it, export it.", no_args_is_help=True)
+for function in (trace.record, trace.view, trace.export):
+    trace_app.command(epilog=EPILOG)(function)
 for function in (generate.generate, chat.chat, stages.stages, ladder.ladder):
     app.command(epilog=EPILOG)(function)
 app.add_typer(bench_app, name="bench", epilog=EPILOG)
@@ -96,5 +101,6 @@ classroom_app = typer.Typer(help="For instructors: grade submissions, and build 
 for function in (classroom.grade, classroom.build):
     classroom_app.command(epilog=EPILOG)(function)
 app.add_typer(classroom_app, name="classroom", epilog=EPILOG)
-for function in (check.check, course.start, course.status, course.hint, course.diff, pull.pull, doctor.doctor, demo.demo):
+app.add_typer(trace_app, name="trace", epilog=EPILOG)
+for function in (check.check, course.start, course.status, course.hint, course.diff, plan.plan, pull.pull, doctor.doctor, demo.demo):
     app.command(epilog=EPILOG)(function)

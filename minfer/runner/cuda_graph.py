@@ -60,7 +60,7 @@ class CudaGraphRunner(EagerRunner):
     def __init__(self, model, kv, inputs, sample, config):
         super().__init__(model, kv, inputs, sample, config)
         self.on_gpu = config.device.type == "cuda"
-        self.buckets = sorted(config.graph_sizes or buckets(config.max_num_seqs))
+        self.buckets = sorted({min(size, config.max_num_seqs) for size in config.graph_sizes or buckets(config.max_num_seqs)})
         if self.buckets[0] < 1:
             raise MinferError(
                 f"graph_sizes={config.graph_sizes} must be numbers of rows, at least 1; leave it out for the runner's choice"
