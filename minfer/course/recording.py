@@ -9,6 +9,7 @@ From: an LLM that is recorded while it runs. To: the notebooks' plots, `plots.py
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -89,16 +90,20 @@ def play(llm: LLM, arrivals: Iterable[tuple[int, Prompt, int]]) -> list[Step]:
     return steps
 
 
-def drive(llm: LLM, arrivals: Iterable[tuple[int, Prompt, int | SamplingParams]]) -> None:
-    """(step, prompt, max_tokens or parameters) each; a number means greedy, and never ended by EOS."""
+def drive(llm: LLM, arrivals: Iterable[tuple[int, Prompt, int | SamplingParams]], names: Iterable[str] | None = None) -> None:
+    """(step, prompt, max_tokens or parameters) each; a number means greedy, and never ended by EOS.
+
+    names: of the requests, in the order in which they arrive.
+    """
     waiting = sorted(arrivals, key=lambda arrival: arrival[0])
     first = llm.stats().num_steps
+    ids = iter(names or (f"arrival-{i}" for i in itertools.count()))
     while waiting or llm.has_unfinished():
         while waiting and (waiting[0][0] <= llm.stats().num_steps - first or not llm.has_unfinished()):
             _, prompt, params = waiting.pop(0)
             if not isinstance(params, SamplingParams):
                 params = SamplingParams(temperature=0, max_tokens=params, ignore_eos=True)
-            llm.add_request(f"arrival-{len(waiting)}", prompt, params)
+            llm.add_request(next(ids), prompt, params)
         llm.step()
 
 

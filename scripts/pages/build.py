@@ -11,7 +11,7 @@ from pathlib import Path
 from minfer.course.library import all_chapters
 from minfer.parts import SLOTS
 from minfer.stages import CPU, CPU_TORCH, LADDER
-from pages import chapters, cli, notebooks, slots, stages
+from pages import chapters, cli, notebooks, plan, slots, stages, traces
 from pages.links import Links
 from pages.page import Page
 from pages.placeholders import fill
@@ -54,7 +54,8 @@ def build(root: Path) -> Site:
         pages.append(page)
         files |= pictures
     uris = {page.source: page.uri for page in pages} | TOP | {uri: uri for uri in files}
-    uris |= {path.relative_to(root).as_posix(): uri_of(path, root) for path in root.glob("docs/*.html")}
+    uris |= traces.uris(root)
+    files |= traces.players(root) | plan.scripts(root)
     links = Links(root, uris)
     linked = [links.rewrite(page) for page in pages]
     sources = links.sources()

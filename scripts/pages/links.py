@@ -13,6 +13,7 @@ from pathlib import Path
 from markers import FENCE
 
 from pages.page import Page, fence
+from pages.traces import framed
 
 CODE = re.compile(r"(?<!`)`[^`\n]+`(?!`)")
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)(?P<path>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\s+\"[^\"\n]*\"\)|\))")
@@ -35,7 +36,7 @@ class Links:
         """The page with links that hold on the site."""
         parts, at = [], 0
         for block in [*FENCE.finditer(page.text), None]:
-            parts.append(self._prose(page.text[at : block.start() if block else None], page))
+            parts.append(framed(self._prose(page.text[at : block.start() if block else None], page)))
             if block:
                 parts.append(block[0])
                 at = block.end()

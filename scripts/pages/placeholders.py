@@ -8,12 +8,11 @@ from pathlib import Path
 
 from minfer.course.library import all_chapters
 from minfer.stages import CPU, CPU_TORCH, LADDER
-from pages import ladders, stages
+from pages import ladders, plan, stages
 from pages.page import table, tabs
 from pages.slots import WHAT
 
 ASKED = re.compile(r"<!-- site (?P<name>[\w-]+)(?P<arguments>[^>\n]*?) -->")
-TRACE = "trace-demo.html"  # in docs, where somebody recorded one
 
 
 def fill(text: str, root: Path) -> str:
@@ -50,14 +49,6 @@ def ladder_tabs(root: Path) -> str:
     return tabs({ladders.TITLES[name]: ladders.section(root, name) for name in reversed(ladders.LADDERS)})
 
 
-def trace(root: Path) -> str:
-    """The playing trace, where one was recorded."""
-    if not (root / "docs" / TRACE).is_file():
-        return ""
-    frame = f'<iframe class="trace" src="{TRACE}" title="A recorded run of the engine, step by step" loading="lazy"></iframe>'
-    return f"## Watch it work\n\n{frame}\n\n[Open it on a page of its own]({TRACE})"
-
-
 def course_table(root: Path) -> str:
     """The chapters with their times and tasks."""
     rows = []
@@ -78,5 +69,5 @@ PIECES: dict[str, Callable[..., str]] = {
     "ladder-tabs": ladder_tabs,
     "slot-table": slot_table,
     "course-table": course_table,
-    "trace": trace,
+    "calculators": plan.calculators,
 }
