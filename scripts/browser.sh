@@ -1,11 +1,11 @@
 #!/bin/sh
-# Gets what tests/test_site.py needs: Playwright for the Python that is named, and a Chromium if the system has none.
+# Gets what the tests in a browser need: Playwright for the Python that is named, and a Chromium if the system has none.
 #
 # usage: scripts/browser.sh PYTHON
 set -eu
 python=$1
 
-"$python" -c 'import playwright' 2>/dev/null || "$python" -m pip install --disable-pip-version-check "playwright>=1.45"
+"$python" -c 'import playwright' 2>/dev/null || "$python" -m pip install --disable-pip-version-check -e ".[site]"
 for name in chromium chromium-browser google-chrome; do
     command -v "$name" >/dev/null && exit
 done

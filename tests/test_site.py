@@ -10,11 +10,12 @@ from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
-from site_fixtures import pages, site  # noqa: F401
+from site_fixtures import pages
 
 from minfer.course.library import all_chapters
 from minfer.parts import SLOTS
 from minfer.stages import STAGES
+from minfer.trace import Trace
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,12 +45,18 @@ class Read(HTMLParser):
             self.without_words.append(values.get("src", "?"))
 
 
+def entries(player: str) -> set[str]:
+    """Where the player of a trace can be opened."""
+    count = len(Trace.load(ROOT / "docs" / "traces" / f"{Path(player).stem}.json").content["steps"])
+    return {"autoplay", *map(str, range(count))}
+
+
 @pytest.fixture(scope="module")
-def read(site: Path) -> dict[str, Read]:  # noqa: F811
+def read(site: Path) -> dict[str, Read]:
     return {page: Read((site / page).read_text(encoding="utf-8")) for page in pages(site)}
 
 
-def test_every_link_leads_somewhere(site, read):  # noqa: F811
+def test_every_link_leads_somewhere(site, read):
     """Files and anchors within the site; 404.html is written for a server's root."""
     broken = []
     for page, content in read.items():
@@ -60,12 +67,13 @@ def test_every_link_leads_somewhere(site, read):  # noqa: F811
             target = unquote(parts.path).lstrip("/")
             there = (site / target).is_file()
             anchor = unquote(parts.fragment)
-            if not there or (anchor and target in read and anchor not in read[target].ids):
+            anchors = entries(target) if target.startswith("traces/") else read[target].ids if target in read else {anchor}
+            if not there or (anchor and anchor not in anchors):
                 broken.append(f"{page}: {link}")
     assert not broken, "\n".join(broken[:40])
 
 
-def test_no_page_loads_anything_from_elsewhere(site, read):  # noqa: F811
+def test_no_page_loads_anything_from_elsewhere(site, read):
     """Neither pages nor style sheets; links that a reader follows are fine."""
     outside = [f"{page}: {load}" for page, content in read.items() for load in content.loads if urlsplit(load).netloc]
     for sheet in site.rglob("*.css"):
@@ -78,14 +86,14 @@ def test_every_picture_has_words(read):
     assert not missing, "\n".join(missing[:40])
 
 
-def test_everything_that_can_be_swapped_has_a_page(site):  # noqa: F811
+def test_everything_that_can_be_swapped_has_a_page(site):
     for stage in STAGES:
         assert (site / "stages" / f"{stage}.html").is_file(), f"write docs/stages/{stage}.md"
     for slot in SLOTS:
         assert (site / "slots" / f"{slot}.html").is_file(), f"write docs/slots/{slot}.py"
 
 
-def test_every_solution_is_shown_with_its_reason(site):  # noqa: F811
+def test_every_solution_is_shown_with_its_reason(site):
     """A fold for each task, which opens with the words of docs/solutions.toml."""
     reasons = tomllib.loads((ROOT / "docs" / "solutions.toml").read_text(encoding="utf-8"))
     for chapter in all_chapters(ROOT / "chapters"):
@@ -95,7 +103,7 @@ def test_every_solution_is_shown_with_its_reason(site):  # noqa: F811
             assert reasons.get(chapter.id, {}).get(task.id), f"docs/solutions.toml lacks {chapter.id} {task.id}"
 
 
-def test_the_zip_is_the_site_and_the_same_each_time(site, tmp_path):  # noqa: F811
+def test_the_zip_is_the_site_and_the_same_each_time(site, tmp_path):
     import site_zip
 
     for name in ("a", "b"):

@@ -163,7 +163,7 @@ class Calculator {
       make("line", { class: "grid", x1: left, x2: right, y1: y(2 ** power), y2: y(2 ** power) }, this.plot);
       make("text", { x: left - 8, y: y(2 ** power) + 4, "text-anchor": "end" }, this.plot, shown(2 ** power));
     }
-    const axis = { x: (left + right) / 2, y: bottom + 38, "text-anchor": "middle" };
+    const axis = { x: (left + right) / 2, y: bottom + 40, "text-anchor": "middle" };
     make("text", axis, this.plot, "sequences side by side; upwards, tokens a second at most");
     const batches = Array.from({ length: 8 * most + 1 }, (_, i) => 2 ** (i / 8));
     const points = batches.map((batch) => `${x(batch).toFixed(1)},${y(speed(batch)).toFixed(1)}`);
@@ -173,7 +173,7 @@ class Calculator {
     marks.filter(([, batch]) => batch >= 1 && batch <= 2 ** most).forEach(([name, batch, words], i) => {
       const before = x(batch) > (left + right) / 2;
       make("line", { class: `mark ${name}`, x1: x(batch), x2: x(batch), y1: top, y2: bottom }, this.plot);
-      const place = { class: name, x: x(batch) + (before ? -5 : 5), y: top + 12 + 16 * i, "text-anchor": before ? "end" : "start" };
+      const place = { class: name, x: x(batch) + (before ? -5 : 5), y: top + 14 + 20 * i, "text-anchor": before ? "end" : "start" };
       make("text", place, this.plot, `${shown(batch)} ${words}`);
     });
     const turn = turns === null ? "it stays bound by memory" : `from ${shown(turns)} on it is bound by compute`;
