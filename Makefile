@@ -29,10 +29,10 @@ model: setup  ## get the default model (93 MB)
 	$(BIN)/minfer pull smollm2-135m
 
 test: model  ## run the tests that need no GPU, less the slow ones
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not gpu and not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not gpu and not slow and not site"
 
 test-slow: model  ## run the slow ones: every chapter's check, and the grader
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "slow and not gpu"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "slow and not gpu and not site"
 
 lint: setup  ## check the style, the numbers of all pages, and that the starters are in step
 	$(BIN)/ruff check .

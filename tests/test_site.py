@@ -17,7 +17,7 @@ from minfer.parts import SLOTS
 from minfer.stages import STAGES
 from minfer.trace import Trace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.site]
 ROOT = Path(__file__).resolve().parent.parent
 LOADS = {"img": "src", "script": "src", "link": "href", "iframe": "src", "source": "src", "video": "src", "audio": "src"}
 MAPS = {"canonical", "prev", "next"}  # links that a browser does not fetch

@@ -13,7 +13,7 @@ import pytest
 from browser_fixtures import DESKTOP, PHONE, Watched
 from site_fixtures import pages, served
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.site]
 TOO_WIDE = """() => {
     const limit = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth <= limit + 1) return null;

@@ -14,7 +14,7 @@ from minfer.plan.cards import find_card
 from minfer.plan.report import figures, shape_of
 from minfer.trace import Trace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.site]
 ROOT = Path(__file__).resolve().parent.parent
 EMBEDDED = {  # page: its players, each with the entry at which it opens
     "chapters/03_paged/index.html": [("contiguous", 3), ("page", 2)],

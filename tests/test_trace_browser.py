@@ -11,6 +11,7 @@ from trace_fixtures import large_trace, small_trace
 from minfer.trace import Trace, first_difference
 from minfer.trace.page import page
 
+pytestmark = pytest.mark.site
 SLOW_STEP_MS = 400  # far above what a step takes on a busy machine of two cores (50), far below what a person would call stuck
 
 
