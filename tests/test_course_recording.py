@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minfer import LLM, SamplingParams
-from minfer.course.recording import play, record
+from minfer import trace as traces
+from minfer.course.recording import play, record, steps_of
+from minfer.trace import Trace
 
 STAGES = {
     "paged": {},
@@ -120,3 +122,19 @@ def test_watching_changes_nothing():
     assert "schedule" not in vars(llm.engine.scheduler)
     llm.generate([[3]], params, progress=False)
     assert len(steps) == 5
+
+
+def test_times_are_those_of_the_trace():
+    """From schedule to the end of commit, in seconds; a step that was not committed has three verbs."""
+    llm = engine("chunked")
+    content = traced(llm).content
+    for entry, host in zip(content["steps"], ([[0, 10], [20, 30], [60, 5], [70, 8]], [[0, 10], [20, 30], [60, 5]]), strict=False):
+        entry |= {"at": 1000, "host": host}
+    first, second, *_ = steps_of(Trace(content))
+    assert (first.begun, first.ended, second.ended) == (0.001, 0.001078, None)
+
+
+def traced(llm: LLM) -> Trace:
+    with traces.record(llm) as recording:
+        llm.generate([[3, 4]], SamplingParams(max_tokens=3, ignore_eos=True), progress=False)
+    return recording.trace

@@ -43,7 +43,7 @@ def test_every_page_is_well_in_light_in_dark_and_on_a_phone(site, browser):
                 page.emulate_media(color_scheme=scheme)
                 if page.locator("body[data-md-color-scheme]").count():
                     page.wait_for_selector(f"body[data-md-color-scheme={shown}]", timeout=5000)
-                    shoot(page, name, scheme)
+                shoot(page, name, scheme)
             faults += [f"{name}: {url} is broken" for url in page.evaluate(BROKEN)]
             faults += [f"{name}: too wide: {wide}"] if (wide := page.evaluate(TOO_WIDE)) else []
             page.set_viewport_size(PHONE)
