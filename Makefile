@@ -10,7 +10,7 @@ CARD ?= gpu
 # The GPU targets also run where nothing can be installed, with a python3 that has PyTorch already.
 PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
-.PHONY: help setup demo model test test-slow lint tables starters measured drawings notebooks pairs docs docs-serve docs-test \
+.PHONY: help setup demo model test test-slow lint tables starters measured drawings traces notebooks pairs docs docs-serve docs-test \
 	gpu-test gpu-bench clean
 
 help:  ## list the targets
@@ -47,6 +47,9 @@ measured: setup  ## measure again what the chapters measure by themselves, on th
 
 drawings: setup  ## draw the chapters' drawings
 	for each in $(wildcard chapters/*/drawing.py); do PYTHONPATH=. $(BIN)/python "$$each" || exit 1; done
+
+traces: model  ## record the traces that chapters and start page show
+	OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python scripts/record_traces.py
 
 pairs: setup  ## write each notebook.ipynb from the script beside it
 	$(BIN)/python scripts/pairs.py
