@@ -12,6 +12,7 @@ import torch
 
 from minfer.errors import MinferError
 from minfer.model_config import ModelConfig
+from minfer.shard import check_size
 
 MOST_SEQS = 65536
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -34,17 +35,21 @@ class EngineConfig:
     num_host_blocks: int = 0  # blocks in host memory that preemption.swap may use
     graph_sizes: tuple[int, ...] | None = None  # rows of the decode steps that runner.cuda_graph records; None: its own choice
     seed: int = 0  # of requests that bring none
+    tensor_parallel_size: int = 1  # ranks that hold the model together, each on a device of its own
+    ray_address: str | None = None  # executor.ray: the cluster to join; None: the one that the environment names, or one made here
 
     def __post_init__(self) -> None:
-        for name in ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size", "num_kv_blocks", "num_host_blocks"):
+        sizes = ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size", "tensor_parallel_size")
+        for name in (*sizes, "num_kv_blocks", "num_host_blocks"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
                 raise MinferError(f"{name}={value!r} must be a whole number")
         if self.max_num_seqs > MOST_SEQS:
             raise MinferError(f"max_num_seqs={self.max_num_seqs} is more than the {MOST_SEQS} that the bookkeeping is made for")
-        for name in ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size"):
+        for name in sizes:
             if getattr(self, name) < 1:
                 raise MinferError(f"{name}={getattr(self, name)} must be at least 1")
+        check_size(self.model, self.tensor_parallel_size)
         if self.max_model_len > self.model.max_context:
             raise MinferError(
                 f"max_model_len={self.max_model_len} is more than the {self.model.max_context} positions that the model was made for; "

@@ -53,7 +53,13 @@ class Engine:
         self._loop = resolve("loop", stage.loop)
         policy, preemption = resolve("policy", stage.policy), resolve("preemption", stage.preemption)
         scheduler = resolve("scheduler", stage.scheduler)
-        self.executor = resolve("executor", stage.executor)(config, stage, block_size)
+        executor = resolve("executor", stage.executor)
+        if config.tensor_parallel_size > 1 and not getattr(executor, "parallel", False):
+            raise MinferError(
+                f"tensor_parallel_size={config.tensor_parallel_size} needs an executor for many devices, and {stage.executor} runs on "
+                "one; swap in executor=minfer.executor.processes:ProcessesExecutor"
+            )
+        self.executor = executor(config, stage, block_size)
         self.blocks = blocks(self.executor.num_blocks, block_size)
         self.scheduler = scheduler(config, self.blocks, policy, preemption(self.executor.num_host_blocks))
         self.max_len = min(config.max_model_len, self.blocks.num_total * block_size)
@@ -127,6 +133,10 @@ class Engine:
 
         An exception in a step ends every request; the engine itself stays usable.
         """
+        return [state.output() for state in self.advance()]
+
+    def advance(self) -> list[RequestState]:
+        """`step` for those who do not want whole outputs: the same requests, as states that can also say what is new of them."""
         if not self.scheduler.has_work():
             return []
         self._steps = self._steps or self._loop(self.scheduler, self.executor)
@@ -134,7 +144,7 @@ class Engine:
             moved = next(self._steps, None)
             if moved is None:
                 self._steps = None
-            return self._outputs(moved or [])
+            return self._changed(moved or [])
         except BaseException:
             self.abort_all()
             raise
@@ -189,8 +199,8 @@ class Engine:
             self.executor = None
             gc.unfreeze()
 
-    def _outputs(self, moved: list[Sequence]) -> list[RequestOutput]:
-        """What the callers see of the sequences that got a token."""
+    def _changed(self, moved: list[Sequence]) -> list[RequestState]:
+        """The requests of the sequences that got a token, as far as their callers look at them now."""
         changed: dict[str, RequestState] = {}
         for seq in moved:
             state = self._requests.get(seq.request.request_id)
@@ -205,6 +215,5 @@ class Engine:
         for request_id, state in changed.items():
             if state.finished:
                 del self._requests[request_id]
-        return [state.output() for state in changed.values()]
-
+        return list(changed.values())
 

@@ -23,12 +23,15 @@ from minfer.outputs import RequestOutput
 from minfer.params import SamplingParams
 from minfer.progress import TokenProgress
 from minfer.resolve import best_stage, ignored_slots, why_not
-from minfer.stages import HF, Stage, find_stage
+from minfer.stages import DECODER, HF, RAY, STAGES, TENSOR_PARALLEL, Stage, find_stage
 from minfer.text.chat import chat_prompt_ids
 from minfer.tokenizer import load_tokenizer
 from minfer.trace.recording import check_place, record
 
 log = logging.getLogger(__name__)
+
+LOCAL = DECODER.executor
+MANY = {"processes": TENSOR_PARALLEL.executor, "ray": RAY.executor}  # executors on many devices
 
 Prompt = str | list[int]
 Messages = list[dict[str, Any]]
@@ -43,6 +46,8 @@ class LLM:
         swap: parts to put into other slots, {"attention": "mine.py:attention"}.
         trace: where to write a trace of all that the engine does, on `close` or at the end of the process; True keeps it in memory
             only (`llm.recording`). None, the default, records nothing and costs nothing.
+        executor: "processes" or "ray", for many devices; None: the stage's own, and processes if tensor_parallel_size is above 1.
+        tensor_parallel_size: devices that hold the model together.
         dtype, device, max_model_len, max_num_batched_tokens, memory_share, ...: see `minfer.config`.
 
     Raises:
@@ -58,12 +63,14 @@ class LLM:
         swap: Mapping[str, str] | None = None,
         revision: str | None = None,
         trace: str | Path | bool | None = None,
+        executor: str | None = None,
         **options,
     ):
         if isinstance(trace, str | Path):
             check_place(trace)
         device = options.get("device", "auto")
         found, self.why_stage = best_stage(device) if stage is None else (find_stage(stage), "it was asked for")
+        found = with_executor(found, executor, options.get("tensor_parallel_size", 1))
         self.stage = with_swaps(found, swap)
         reason = why_not(self.stage, device)
         if reason is not None:
@@ -222,6 +229,26 @@ class LLM:
 
     def __exit__(self, *exception) -> None:
         self.close()
+
+
+def with_executor(stage: Stage, executor: str | None, size: int) -> Stage:
+    """The stage on many devices, where these are asked for and its executor runs on one.
+
+    Raises:
+        MinferError: no executor is called that, or the stage's model is not ours to cut.
+    """
+    if executor is None and (size == 1 or stage.executor not in (LOCAL, HF.executor)):
+        return stage
+    executor = "processes" if executor is None else executor
+    if executor not in MANY:
+        raise MinferError(f"executor={executor!r} is none of {', '.join(map(repr, MANY))}; leave it out for the stage's own")
+    if stage.executor == HF.executor:
+        raise MinferError(
+            f"the stage {stage.name!r} runs transformers' own model, on one device; take a later stage, such as 'decoder', "
+            f"for tensor_parallel_size={size}"
+        )
+    found = stage.with_parts(executor=MANY[executor])
+    return next((each for each in STAGES.values() if each.parts() == found.parts()), found)
 
 
 def with_swaps(stage: Stage, swap: Mapping[str, str] | None) -> Stage:

@@ -30,6 +30,7 @@ NEEDS = {  # what a part may need, and how to say that it is lacking
     "cuda": "an NVIDIA GPU that PyTorch can use (torch.cuda.is_available() is False)",
     "triton": "the triton package (pip install triton; Linux only)",
     "compiler": "a C++ compiler (install g++ or clang)",
+    "ray": 'the ray package (pip install "minfer[ray]")',
     "onednn": "a PyTorch built with oneDNN (torch.backends.mkldnn.is_available() is False)",
 }
 
@@ -40,6 +41,7 @@ def machine() -> frozenset[str]:
     has = {
         "cuda": torch.cuda.is_available(),
         "triton": _find("triton") is not None,
+        "ray": _find("ray") is not None,
         "onednn": torch.backends.mkldnn.is_available(),
         "compiler": any(shutil.which(name) for name in ("c++", "g++", "clang++")),
     }

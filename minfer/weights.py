@@ -1,15 +1,16 @@
 """Checkpoint files → the decoder's weights, fused while they are read.
 
 From: *.safetensors in a model's folder. To: a Decoder that is ready to run.
-Besides the model, one tensor is in memory at a time.
+Besides the model, one tensor is in memory at a time; a rank of several reads its own part of it only.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -18,6 +19,7 @@ from minfer import dummy
 from minfer.errors import ModelError
 from minfer.model import Decoder, Functions
 from minfer.model_config import ModelConfig
+from minfer.shard import Cut, Shard, cut_head
 
 logger = logging.getLogger(__name__)
 
@@ -26,27 +28,33 @@ FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 def load_decoder(
-    path: Path, config: ModelConfig, functions: Functions, dtype: torch.dtype, device: torch.device | str, max_len: int
+    path: Path, config: ModelConfig | Shard, functions: Functions, dtype: torch.dtype, device: torch.device | str, max_len: int
 ) -> Decoder:
     """Build the decoder and fill it from the folder `path`, converting to `dtype` on the way; a shape of `dummy.py`, at random.
 
     Tolerated extras: rotary frequencies, and an lm_head beside tied embeddings (the embeddings are used, as config.json says).
 
+    Args:
+        config: the model, or what a rank holds of it.
+
     Raises:
         ModelError: a file is missing or cannot be read; a tensor is missing, left over, quantised or of another shape.
     """
-    decoder = Decoder(config, functions, dtype, device, max_len)
+    shard = config if isinstance(config, Shard) else Shard(config)
+    decoder = Decoder(shard.model, functions, dtype, device, max_len)
+    if shard.size > 1:
+        cut_head(decoder, shard)
     waiting = destinations(decoder)
     if dummy.is_dummy(path):
-        dummy.fill(waiting)
+        _fill(waiting, shard)
         decoder.pack()
         return decoder
     leftover, head = [], None
     for name, tensor in read_tensors(Path(path)):
         if name in waiting:
-            _copy(name, tensor, waiting.pop(name))
-        elif name == "lm_head.weight" and config.tie_word_embeddings:
-            head = tensor
+            _copy(name, tensor, waiting.pop(name), shard.cut(name))
+        elif name == "lm_head.weight" and shard.whole.tie_word_embeddings:
+            head = tensor[:]
         elif not name.endswith("rotary_emb.inv_freq"):
             leftover.append(name)
     if waiting:
@@ -95,8 +103,8 @@ def destinations(decoder: Decoder) -> dict[str, torch.Tensor]:
     return places
 
 
-def read_tensors(path: Path) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor of the checkpoint with its name, on the CPU, one at a time."""
+def read_tensors(path: Path) -> Iterator[tuple[str, Any]]:
+    """Every tensor of the checkpoint with its name, as one of safetensors' slices: what is taken of it by index is read, on the CPU."""
     for file in checkpoint_files(path):
         if not file.is_file():
             raise ModelError(f"{file} is missing, but {INDEX} lists it; download the model again")
@@ -104,7 +112,7 @@ def read_tensors(path: Path) -> Iterator[tuple[str, torch.Tensor]]:
             with safe_open(file, framework="pt") as tensors:
                 names = tensors.keys()
                 for name in names:
-                    yield name, tensors.get_tensor(name)
+                    yield name, tensors.get_slice(name)
         except (SafetensorError, OSError) as error:
             raise ModelError(f"{file} cannot be read ({error}); it may be cut short: download it again") from error
 
@@ -133,15 +141,59 @@ def checkpoint_files(path: Path) -> list[Path]:
     raise ModelError(f"{path} has no weights: neither {SINGLE} nor {INDEX} is there; download the model again")
 
 
-def _copy(name: str, tensor: torch.Tensor, place: torch.Tensor) -> None:
-    if tensor.dtype not in FLOATS:
-        raise ModelError(f"tensor {name} is {tensor.dtype}: quantised weights are not supported; take the unquantised model")
-    if tensor.shape != place.shape:
+def _copy(name: str, tensor: Any, place: torch.Tensor, cut: Cut | None) -> None:
+    """One of safetensors' slices, or the cut of it, into its place."""
+    shape, expected = list(tensor.get_shape()), _whole_shape(place, cut)
+    if shape != expected:
         raise ModelError(
-            f"tensor {name} has shape {list(tensor.shape)}, but config.json asks for {list(place.shape)}; "
+            f"tensor {name} has shape {shape}, but config.json asks for {expected}; "
             "config.json may belong to another model, or the checkpoint may be packed"
         )
-    place.copy_(tensor)
+    _put(place, (_checked(name, part) for part in _parts(tensor, cut)), cut)
+
+
+def _checked(name: str, part: torch.Tensor) -> torch.Tensor:
+    if part.dtype not in FLOATS:
+        raise ModelError(f"tensor {name} is {part.dtype}: quantised weights are not supported; take the unquantised model")
+    return part
+
+
+def _put(place: torch.Tensor, parts: Iterable[torch.Tensor], cut: Cut | None) -> None:
+    """The pieces into the place, one after the other, and zeros behind them."""
+    dim, at = cut.dim if cut else 0, 0
+    for part in parts:
+        place.narrow(dim, at, part.shape[dim]).copy_(part)
+        at += part.shape[dim]
+    place.narrow(dim, at, place.shape[dim] - at).zero_()
+
+
+def _fill(waiting: dict[str, torch.Tensor], shard: Shard) -> None:
+    """Random weights of a shape. A rank makes one whole tensor after the other, so that its cuts are those of the whole model."""
+    if shard.size == 1:
+        dummy.fill(waiting)
+        return
+    for name, place in waiting.items():
+        cut = shard.cut(name)
+        whole = torch.empty(_whole_shape(place, cut), dtype=place.dtype, device=place.device)
+        dummy.fill({name: whole})
+        _put(place, _parts(whole, cut), cut)
+
+
+def _whole_shape(place: torch.Tensor, cut: Cut | None) -> list[int]:
+    """The shape of the checkpoint's tensor that this place takes its part of."""
+    shape = list(place.shape)
+    if cut is not None:
+        shape[cut.dim] = cut.length
+    return shape
+
+
+def _parts(tensor: Any, cut: Cut | None) -> Iterator[torch.Tensor]:
+    """The pieces to be put one after the other."""
+    if cut is None:
+        yield tensor[:]
+    else:
+        for start, stop in cut.ranges:
+            yield tensor[start:stop] if cut.dim == 0 else tensor[:, start:stop]
 
 
 def _same(tensor: torch.Tensor, weight: torch.Tensor) -> bool:

@@ -3,7 +3,7 @@
 #
 # usage: scripts/gpu_bench.sh FOLDER CARD [PART ...]
 #
-# Writes FOLDER/NAME-CARD.json for each PART: workloads, latency, kernels, profile, ladder. Without any: all of them, some ten minutes.
+# Writes FOLDER/NAME-CARD.json for each PART: workloads, latency, startup, kernels, profile, ladder. Without any: all of them, some ten minutes.
 # Models have random weights of the named shapes, so nothing is downloaded.
 set -u
 folder=$1
@@ -32,6 +32,10 @@ latency() {
     done
 }
 
+startup() {
+    minfer bench startup --shape qwen3-0.6b --max-model-len 4096 --json "$folder/startup-$card.json"
+}
+
 kernels() {
     minfer bench kernels --json "$folder/kernels-$card.json" --plot "$folder/kernels-$card.svg"
 }
@@ -48,6 +52,6 @@ ladder() {
         --json "$folder/ladder-$card.json" --plot "$folder/ladder-$card.svg"
 }
 
-for part in ${*:-workloads latency kernels profile ladder}; do
+for part in ${*:-workloads latency startup kernels profile ladder}; do
     $part
 done

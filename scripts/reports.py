@@ -94,10 +94,10 @@ def throughput(report: dict) -> Table:
 
 def workload(report: dict) -> Table:
     heads = {"workload": "workload", "sequences": "sequences at once", "speed": "tokens/s, median", "repeats": "of each repeat"}
-    heads |= {"steps": "steps", "preemptions": "preemptions", "startup": "seconds to start"}
+    heads |= {"steps": "steps", "preemptions": "preemptions"}
     row = {"workload": f"`{report['workload']}`", "sequences": f"{report['max_num_seqs']}", "speed": f"{report['output_tok_s']:.0f}"}
     row |= {"repeats": ", ".join(f"{run['tokens_per_s']:.0f}" for run in report["repeats"]), "steps": f"{report['steps']}"}
-    row |= {"preemptions": f"{report['preemptions']}", "startup": f"{report['startup_s']['construction']:.1f}"}
+    row["preemptions"] = f"{report['preemptions']}"
     return Table(heads, [row], f"{report['model']}, {report['dtype']}, stage `{report['stage']}`; {machine(report)}.", ("workload",))
 
 
@@ -109,6 +109,15 @@ def latency(report: dict) -> Table:
     ]
     options = report["options"]
     return Table(heads, rows, f"{report['model']}, {options['dtype']}, stage `{options['stage']}`; {machine(report)}.")
+
+
+def startup(report: dict) -> Table:
+    heads = {"start": "start", "construction": "`LLM(...)`, s", "total": "process to first token, s"}
+    rows = [
+        {"start": f"{i}", "construction": f"{each['construction']:.1f}", "total": f"{each['since_process_start']:.1f}"}
+        for i, each in enumerate(report["results"], start=1)
+    ]
+    return Table(heads, rows, f"{report['model']}, stage `{report['stage']}`; {machine(report)}.")
 
 
 def decode_steps(report: dict) -> Table:
@@ -141,7 +150,7 @@ def _or_nothing(value: float | None, form: str) -> str:
 
 WRITERS: dict[str, Callable[[dict], Table]] = {
     "ladder": ladder, "throughput": throughput, "workload": workload, "latency": latency, "decode-steps": decode_steps,
-    "kernels": kernels,
+    "kernels": kernels, "startup": startup,
 }  # fmt: skip
 
 

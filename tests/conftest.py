@@ -22,6 +22,8 @@ from minfer.hub import find_model
 torch.set_num_threads(1)
 # A GPU machine without a package index can still run what it has the libraries for.
 collect_ignore = [] if find_spec("gguf") else ["test_gguf.py", "test_hub.py", "test_model_cache.py"]
+if not all(find_spec(name) for name in ("fastapi", "uvicorn", "prometheus_client", "openai", "httpx")):
+    collect_ignore += [path.name for path in Path(__file__).parent.glob("test_serve_*.py")]
 PHASES = [phase for phase in Phase if phase is not Phase.explain]  # which is slow where an example runs a model
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, phases=PHASES)
 settings.register_profile("dev", deadline=None, print_blob=True, phases=PHASES)

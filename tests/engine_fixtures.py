@@ -38,7 +38,7 @@ PREFIX = "minfer.blocks.prefix:PrefixBlocks"
 SWAP = "minfer.preemption.swap:Swap"
 RESIDENT = {"inputs": "minfer.inputs.resident:ResidentInputs"}
 AHEAD = {**RESIDENT, "loop": "minfer.loop.overlapped:loop", "runner": "minfer.runner.mixed_graph:MixedGraphRunner"}
-POLICIES = ("fcfs", "priority", "shortest_prompt", "longest_prefix", "fair_share")
+POLICIES = ("fcfs", "priority", "shortest_prompt", "shortest_job", "longest_prefix", "fair_share")
 
 CPU, _ = best_stage("cpu")  # the mix `cpu`; where there is no C++ compiler, the one that takes its place
 

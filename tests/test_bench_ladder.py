@@ -41,11 +41,17 @@ def test_decode_steps_are_profiled_when_all_stages_have_run(monkeypatch):
     monkeypatch.setattr(ladder, "time_decode", lambda llm, n: calls.append(("time", llm.stage.name, n)) or timed(llm, n))
     monkeypatch.setattr(ladder, "profile_decode", lambda llm, t: calls.append(("profile", llm.stage.name, t.batch)) or profiled(llm, t))
     results = ladder.climb(TINY, [PAGED, CHUNKED], [mixed(2, (4, 8), (2, 4), 320, 64)], OPTIONS)
+    described, seen = [result.describe() for result in results], []
+    profiled_stages = ladder.profile_stages(TINY, described, OPTIONS, announce=lambda name: None, keep=seen.append)
     stages = [(name, batch) for name in ("paged", "chunked") for batch in (1, 2)]
     assert calls == [("time", *each) for each in stages] + [("profile", *each) for each in stages]
-    for result in results:
-        assert [(profile.batch, profile.launches_per_step) for profile in result.decode] == [(1, 0), (2, 0)]
-        assert all(profile.ms_per_step > 0 for profile in result.decode)
+    assert seen[-1] == profiled_stages
+    for stage in profiled_stages:
+        assert [(step["batch"], step["launches_per_step"]) for step in stage["decode"]] == [(1, 0), (2, 0)]
+        assert all(step["ms_per_step"] > 0 for step in stage["decode"])
+    calls.clear()
+    assert ladder.profile_stages(TINY, profiled_stages, OPTIONS, announce=lambda name: None, keep=seen.append) == profiled_stages
+    assert not calls  # a resumed climb profiles what is not profiled yet
 
 
 def test_slow_stages_may_run_fewer_requests():
@@ -91,20 +97,22 @@ def test_the_table_shows_decode_steps_profiled_or_only_timed(capsys):
 def test_a_resumed_climb_runs_what_is_missing(tmp_path):
     """The report of both together has the stages in the ladder's order; one of something else is refused."""
     report = tmp_path / "ladder.json"
-    run("ladder", *W2, "--stages", "chunked", "--json", report)
+    run("ladder", *W2, "--stages", "hf,chunked", "--json", report)
     before = json.loads(report.read_text())
     assert (before["workload"], before["options"]["max_model_len"], before["workloads"][0]["name"]) == ("w2", 1024, "w2")
-    result = run("ladder", *W2, "--stages", "paged,chunked", "--json", report, "--resume")
+    result = run("ladder", *W2, "--stages", "hf,paged,chunked", "--json", report, "--resume")
     assert result.stderr.splitlines()[0] == "running paged"
     assert "running chunked" not in result.stderr
     found = json.loads(report.read_text())
-    assert [stage["name"] for stage in found["stages"]] == ["paged", "chunked"]
-    assert found["stages"][1] == {**before["stages"][0], "times_before": found["stages"][1]["times_before"]}
-    assert found["stages"][1]["times_before"] == pytest.approx(found["stages"][1]["output_tok_s"] / found["stages"][0]["output_tok_s"])
+    baseline, paged, chunked = found["stages"]
+    assert [stage["name"] for stage in found["stages"]] == ["hf", "paged", "chunked"]
+    assert baseline == before["stages"][0]
+    assert chunked == {**before["stages"][1], "times_before": pytest.approx(chunked["output_tok_s"] / paged["output_tok_s"])}
+    assert paged["tokens_equal_baseline"] is True  # the baseline's tokens are known from the first climb
     other = run("ladder", *W2, "--max-num-seqs", 1, "--stages", "paged", "--json", report, "--resume", code=2)
     assert "another" in other.stderr
     assert "--json" in run("ladder", *W2, "--resume", code=2).stderr
-    run("ladder", *W2, "--stages", "paged,chunked", "--json", report, "--resume")
+    run("ladder", *W2, "--stages", "hf,paged,chunked", "--json", report, "--resume")
     assert json.loads(report.read_text()) == found
 
 

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 from minfer.cli.app import app
 
 ENGINE = [
-    "--block-size", "--device", "--dtype", "--engine-seed", "--max-model-len", "--max-num-batched-tokens", "--max-num-seqs",
-    "--memory-share", "--model", "--num-host-blocks", "--num-kv-blocks", "--revision", "--swap",
+    "--block-size", "--device", "--dtype", "--engine-seed", "--executor", "--max-model-len", "--max-num-batched-tokens",
+    "--max-num-seqs", "--memory-share", "--model", "--num-host-blocks", "--num-kv-blocks", "--ray-address", "--revision", "--swap",
+    "--tp",
 ]  # fmt: skip
 SAMPLING = [
     "--frequency-penalty", "--ignore-eos", "--include-stop", "--keep-special-tokens", "--logit-bias", "--max-tokens", "--min-p",
@@ -24,7 +25,12 @@ SAMPLING = [
 OPTIONS = {
     "": ["--debug", "--verbose", "--version"],
     "generate": ["--file", "--json", "--logprobs", "--n", "--prompt-logprobs", "--stage", *ENGINE, *SAMPLING],
+    "batch": ["--engines", "--stage", "--window", *ENGINE],
     "chat": ["--stage", "--system", *ENGINE, *SAMPLING],
+    "serve": [
+        "--api-key", "--deadline", "--host", "--max-output-tokens", "--max-waiting", "--port", "--served-model-name",
+        "--shutdown-seconds", "--stage", *ENGINE,
+    ],
     "stages": ["--json"],
     "ladder": [
         "--json", "--max-tokens", "--plot", "--repeats", "--requests", "--resume", "--shape", "--slow-requests", "--stages",
@@ -36,7 +42,13 @@ OPTIONS = {
         "--shape", "--stage", "--workload", "--workload-seed", *ENGINE,
     ],
     "bench latency": ["--json", "--output-len", "--prompt-len", "--repeats", "--shape", "--stage", "--workload-seed", *ENGINE],
+    "bench startup": ["--json", "--repeats", "--shape", "--stage", *ENGINE],
     "bench profile": ["--batch", "--context", "--json", "--plot", "--shape", "--stage", "--steps", "--trace", *ENGINE],
+    "bench serve": [
+        "--api-key", "--clients", "--concurrency", "--ignore-eos", "--json", "--model", "--output-len", "--plot", "--prompt-len",
+        "--rate", "--requests", "--slo-tpot-ms", "--slo-ttft-ms", "--timeout", "--url", "--vocab-size", "--warm-up", "--workload",
+        "--workload-seed",
+    ],
     "bench soak": ["--json", "--requests", "--seconds", "--seed", "--stage", *ENGINE],
     "bench kernels": ["--json", "--plot", "--repeats", "--slot"],
     "classroom": [],

@@ -47,6 +47,18 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_work(tiny, tmp_pa
     assert "running" not in result.stderr
 
 
+def test_startup_is_measured_in_processes_of_their_own(tiny, tmp_path):
+    """The first is a warm-up; a process takes longer than what it constructs; one that fails says why."""
+    report = tmp_path / "startup.json"
+    result = run("bench", "startup", "--model", tiny, "--stage", "paged", "--max-model-len", 64, "--repeats", 1, "--json", report)
+    found = json.loads(report.read_text())
+    assert "Starting paged" in result.stdout
+    (start,) = found["results"]
+    assert 0 < start["construction"] < start["since_process_start"] == found["since_process_start_s"]
+    refused = run("bench", "startup", "--model", tiny, "--max-model-len", 10**9, "--repeats", 1, code=1)
+    assert "max_model_len" in refused.stderr
+
+
 def test_demo_shows_text_the_ladder_and_where_to_go(tiny):
     """The text is shown once, then every stage; greedy tokens are the baseline's in each."""
     result = run("demo", "--model", tiny)

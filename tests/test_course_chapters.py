@@ -26,6 +26,8 @@ from minfer.course.library import all_chapters, find_chapter
         ({"id": '"first"'}, "id = 'first' must be as task1"),
         ({"id": '"task2"'}, "two tasks have one id: task2, task2, task3"),
         ({"summary": '"a"\nmore = 1'}, "more is not known; known are before, "),
+        ({"summary": '"a"\n[swap]\npolicy = "a:b"'}, "swap: policy is no slot that the chapter is about: scheduler"),
+        ({"summary": '"a"\n[swap]\nscheduler = "a:B"'}, "scheduler = 'ContinuousScheduler', and the stage continuous has a:B"),
         ({"summary": "a"}, "chapter.toml cannot be read: "),
     ],
 )

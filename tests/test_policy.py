@@ -18,6 +18,7 @@ KEYS = {  # what each policy promises, written once more
     "fcfs": lambda seq: (seq.seq_id,),
     "priority": lambda seq: (seq.request.priority, seq.seq_id),
     "shortest_prompt": lambda seq: (len(seq.request.prompt_ids), seq.seq_id),
+    "shortest_job": lambda seq: (seq.limit - seq.num_computed + 16 * seq.seq_id, seq.seq_id),
     "longest_prefix": lambda seq: (-PREFIX_OF[seq.token_ids[0]], seq.seq_id),
     "fair_share": lambda seq: (CONTEXT.served.get(seq.request.user, 0), seq.seq_id),
 }

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import minfer
 from minfer.errors import MinferError
 from minfer.parts import SLOTS
-from minfer.stages import CHUNKED, CPU, CPU_TORCH, HF, LADDER, STAGES, find_stage
+from minfer.stages import CHUNKED, CPU, CPU_TORCH, HF, LADDER, RAY, STAGES, TENSOR_PARALLEL, find_stage
 
 slots = st.sampled_from(list(SLOTS))
 
@@ -22,7 +22,8 @@ def test_every_step_of_the_ladder_swaps_one_part():
         assert len(after.differs(before)) == 1, f"{after.name} swaps {after.differs(before)}"
     assert [stage.name for stage in LADDER[:5]] == ["hf", "decoder", "paged", "continuous", "chunked"]
     assert len({stage.name for stage in LADDER}) == len(LADDER)
-    assert {stage.name: stage for stage in (*LADDER, CPU_TORCH, CPU)} == STAGES
+    assert {stage.name: stage for stage in (*LADDER, TENSOR_PARALLEL, RAY, CPU_TORCH, CPU)} == STAGES
+    assert TENSOR_PARALLEL.differs(LADDER[-1]) == RAY.differs(TENSOR_PARALLEL) == ["executor"]
 
 
 @given(st.dictionaries(slots, st.just("mine.py:part")))

@@ -53,7 +53,7 @@ def plain_us() -> float:
 def ladder_layers() -> int:
     """Layers of the model that the ladder ran."""
     model = _report("ladder-h200")["model"].lower()
-    return next(shape["num_hidden_layers"] for name, shape in SHAPES.items() if name in model)
+    return SHAPES[max((name for name in SHAPES if name in model), key=len)]["num_hidden_layers"]
 
 
 def ladder_norms() -> int:

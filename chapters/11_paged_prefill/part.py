@@ -8,7 +8,7 @@
 #   minfer check ch11 -k task1     one task only
 #   minfer hint ch11 task1         a hint; --more for the next one
 #
-# A starter of minfer 0.1.0, text 3c04e6f8.
+# A starter of minfer 0.1.0, text 3419e196.
 
 """Attention in Triton for every batch: decode rows as in `triton_decode`, prefill chunks by flash attention over their pages.
 
@@ -40,7 +40,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from minfer.attention.triton_chunks import chunk_attention
 from minfer.attention.triton_decode import LOG2E, decode_attention, padded_head
-from minfer.attention.triton_paged import MAX_ROWS, PAD, TOKENS, begin_of, card, fetch, gather, launches, tiles
+from minfer.attention.triton_paged import MAX_ROWS, PAD, TOKENS, begin_of, fetch, gather, launches
+from minfer.attention.triton_tiles import card, tiles
 from minfer.parts import KV
 from minfer.types import Batch
 from minfer.write_kv.layout import strides

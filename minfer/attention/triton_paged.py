@@ -19,10 +19,8 @@ From: `write_kv`, which has just put this step's K and V into the cache. To: the
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 import triton
@@ -31,6 +29,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from minfer.attention.triton_chunks import chunk_attention
 from minfer.attention.triton_decode import LOG2E, decode_attention, padded_head
+from minfer.attention.triton_tiles import card, tiles
 from minfer.parts import KV
 from minfer.types import Batch
 from minfer.write_kv.layout import strides
@@ -168,41 +167,6 @@ def prefill(
         # end of ch11 task2
         result = result / tl.where(total > 0, total, 1.0)[:, None]  # a window hides all keys of the rows beyond the chunk
         tl.store(out + token * (Hq * D) + head * D + dim[None, :], result.to(out.dtype.element_ty), mask=mask)
-
-
-class Card(NamedTuple):
-    """What a kernel must know of the device."""
-
-    has_copy_engine: bool  # Hopper and later
-    shared_memory: int  # bytes that a program may have
-
-
-@functools.cache
-def card(device: torch.device) -> Card:
-    if device.type != "cuda":
-        return Card(False, 1 << 16)  # Triton's interpreter
-    properties = torch.cuda.get_device_properties(device)
-    return Card(properties.major >= 9, properties.shared_memory_per_block_optin)
-
-
-class Tiles(NamedTuple):
-    """How a program works: queries it keeps, keys it takes at a time, warps, and how many tiles of keys are in flight."""
-
-    queries: int
-    keys: int
-    warps: int
-    stages: int
-
-
-def tiles(max_query: int, row_bytes: int, shared_memory: int, tensor_cores: bool) -> Tiles:
-    """The largest tiles that fit twice. row_bytes: of one head. The largest pay in long prompts only."""
-    sizes = ((128, 128, 8), (64, 64, 4), (32, 32, 4))
-    largest = 2 if not tensor_cores else 1 if max_query < 4096 else 0
-    for queries, keys, warps in sizes[largest:]:
-        stages = min(3, (shared_memory // row_bytes - queries) // (2 * keys))
-        if stages > 1:
-            return Tiles(queries, keys, warps, stages)
-    return Tiles(32, 32, 4, 1)
 
 
 def launches(contexts: list[int], begin: int, limit: int) -> Iterator[tuple[int, int, int]]:

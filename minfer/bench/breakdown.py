@@ -5,21 +5,24 @@ From: an engine. To: `minfer bench profile`, as tables, a report and a trace.
 
 from __future__ import annotations
 
+import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
 import torch
 
-from minfer.bench.profile import WARM, Activity, Recorder
+from minfer.bench.profile import WARM, Activity, recorder
 from minfer.bench.steady import decoding, prefill, seconds_of, synchronize
 from minfer.bench.stopwatch import Stopwatch
 from minfer.bench.timeline import Timeline
 from minfer.bench.timing import copy_rate
 from minfer.llm import LLM
 from minfer.model_config import ModelConfig
+from minfer.shard import Shard
 
+COMMUNICATES = re.compile("all_?reduce|all_?gather|^push$", re.IGNORECASE)
 PROFILED = 8  # decode steps
 REPEATS = 3  # of the prefill
 
@@ -36,6 +39,11 @@ class Phase:
     activity: Activity
 
     @property
+    def communication_us(self) -> float:
+        """Of a step's kernels, those in which the ranks add up and put together: with the time that they wait for each other."""
+        return sum(kernel.microseconds for kernel in self.activity.kernels if COMMUNICATES.search(kernel.name))
+
+    @property
     def device_busy(self) -> float | None:
         """Share of the step in which some kernel runs; None without a GPU."""
         return min(1.0, self.activity.device_ms / self.ms_per_step) if self.activity.device_ms else None
@@ -43,6 +51,8 @@ class Phase:
     def describe(self) -> dict:
         """For a report."""
         facts = {"name": self.name, "sequences": self.sequences, "tokens": self.tokens, "ms_per_step": self.ms_per_step}
+        share = self.communication_us / 1e3 / self.ms_per_step
+        facts |= {"communication_us": self.communication_us, "communication_share": share}
         return {**facts, "verbs_ms": self.verbs_ms, "device_busy": self.device_busy, **self.activity.describe()}
 
 
@@ -101,23 +111,23 @@ def break_down(llm: LLM, batch: int, context: int, steps: int, trace: Path | Non
         with Stopwatch(llm) as watch:
             decode_ms = 1e3 * seconds_of(llm, steps)
     rate = rate_of_copy(llm.config.device)
-    with decoding(llm, batch, context, length) as names, Recorder(llm, trace) as recorder:
-        with Stopwatch(llm), recorder.mark("decode"):
+    with decoding(llm, batch, context, length) as names, recorder(llm, trace) as recording:
+        with Stopwatch(llm), recording.mark("decode"):
             seconds_of(llm, min(steps, PROFILED))
         for name in names:
             llm.abort(name)
-        with recorder.mark("prefill"):
+        with recording.mark("prefill"):
             prefill(llm, prompts, context)
-    middle = context + WARM + steps // 2
-    seen = recorder.activities
+    middle, model = context + WARM + steps // 2, model_of_a_rank(llm)
+    seen = recording.activities
     return Breakdown(
         middle,
-        weights_read(llm.config.model) * llm.config.dtype.itemsize,
-        batch * kv_bytes(llm.config.model, llm.config.dtype, middle),
+        weights_read(model) * llm.config.dtype.itemsize,
+        batch * kv_bytes(model, llm.config.dtype, middle),
         rate,
         Phase("decode", batch, batch, decode_ms, watch.per_step(steps, decode_ms), seen["decode"]),
         Phase("prefill", prompts, prompts * context // seen["prefill"].steps, prefill_ms, prefill_verbs, seen["prefill"]),
-        recorder.timeline,
+        recording.timeline,
     )
 
 
@@ -134,6 +144,12 @@ def time_prefill(llm: LLM, prompts: int, context: int) -> tuple[float, dict[str,
         steps = llm.stats().num_steps - before
         repeats.append((1e3 * seconds / steps, watch.per_step(steps, 1e3 * seconds / steps)))
     return sorted(repeats, key=lambda repeat: repeat[0])[REPEATS // 2]
+
+
+def model_of_a_rank(llm: LLM) -> ModelConfig:
+    """What one device reads in a step: the model, or a rank's part of it, its part of the head's vocabulary included."""
+    shard = Shard(llm.config.model, 0, llm.config.tensor_parallel_size)
+    return replace(shard.model, vocab_size=shard.vocab[1])
 
 
 def weights_read(model: ModelConfig) -> int:

@@ -23,7 +23,7 @@ from minfer.engine import Stats
 from minfer.hf_model import hide_loading_bars
 from minfer.llm import LLM
 from minfer.resolve import best_stage, ignored_slots, why_not
-from minfer.stages import HF, LADDER, Stage
+from minfer.stages import HF, LADDER, Stage, find_stage
 
 MIB = 2**20
 
@@ -78,8 +78,12 @@ class StageResult:
             "preemptions": self.stats.num_preemptions,
             "tokens_equal_baseline": self.all_equal,
             "decode": [dataclasses.asdict(profile) for profile in self.decode],
-            "repeats": [{**run.describe(), "equal_requests": n} for run, n in zip(self.runs, equal, strict=True)],
+            "repeats": [{**run.describe(), "equal_requests": n, **self._tokens(run)} for run, n in zip(self.runs, equal, strict=True)],
         }
+
+    def _tokens(self, run: Run) -> dict:
+        """The baseline's, as digests: so that a climb which is resumed can compare with it."""
+        return {"token_digests": run.token_digests} if self.stage.name == HF.name else {}
 
 
 def swaps(stage: Stage) -> tuple[str | None, str | None]:
@@ -115,10 +119,9 @@ def climb(
     announce: Callable[[str], None] = lambda name: None,
     keep: Callable[[list[StageResult]], None] = lambda results: None,
     slow_requests: int | None = None,
+    baseline: list[list[int]] | None = None,
 ) -> list[StageResult]:
     """Run the workloads, one after the other, through every stage. One engine is alive at a time.
-
-    On a GPU, every stage's decode steps are profiled at the end, since PyTorch's profiler slows what runs after it.
 
     Args:
         path: folder of the checkpoint.
@@ -129,10 +132,10 @@ def climb(
         announce: called with a stage's name before it runs.
         keep: called with all results so far, whenever there is more to know: a long climb may be cut short.
         slow_requests: so many requests only, for the stages whose every kernel is launched by the host; None: all.
+        baseline: the digests of the baseline's tokens in each run, from an earlier climb.
     """
     hide_loading_bars()
     results: list[StageResult] = []
-    baseline: list[Run] | None = None
     for stage in sorted(stages, key=lambda each: each.name != HF.name):
         announce(stage.name)
         ignored = ignored_slots(stage)
@@ -141,20 +144,34 @@ def climb(
         asked = [workload.first(count) for workload in workloads]
         results.append(run_stage(path, stage.with_parts(**parts), asked, options, baseline))
         if stage.name == HF.name:
-            baseline = results[-1].runs
+            baseline = [run.token_digests for run in results[-1].runs]
         keep(results)
-    for i, result in enumerate(results):
-        if result.decode:
-            announce(f"{result.stage.name}, profiled")
-            with opened(path, result.stage, options) as llm:
-                results[i] = dataclasses.replace(result, decode=tuple(profile_decode(llm, timed) for timed in result.decode))
-            keep(results)
     return results
+
+
+def profile_stages(
+    path: Path, stages: list[dict], options: Mapping[str, object], announce: Callable[[str], None], keep: Callable[[list[dict]], None]
+) -> list[dict]:
+    """Described stages, with launches and GPU-busy share in the decode steps that were timed (on a GPU) and not yet profiled.
+
+    It comes after all that is timed, since PyTorch's profiler slows what runs after it.
+    """
+    for i, described in enumerate(stages):
+        if all(step["launches_per_step"] is not None for step in described["decode"]):
+            continue
+        announce(f"{described['name']}, profiled")
+        with opened(path, find_stage(described["name"]).with_parts(**described["parts"]), options) as llm:
+            steps = [dataclasses.asdict(profile_decode(llm, StepProfile(**step))) for step in described["decode"]]
+        stages = [*stages[:i], {**described, "decode": steps}, *stages[i + 1 :]]
+        keep(stages)
+    return stages
 
 
 @contextmanager
 def opened(path: Path, stage: Stage, options: Mapping[str, object]) -> Iterator[LLM]:
-    """An engine, whose memory is given back at the end."""
+    """An engine, whose memory is given back at the end. transformers' model stays on one device."""
+    if stage.executor == HF.executor:
+        options = {name: value for name, value in options.items() if name not in ("tensor_parallel_size", "executor", "ray_address")}
     with LLM(str(path), stage=stage, **options) as llm:
         yield llm
     del llm
@@ -169,20 +186,21 @@ def batches_to_time(llm: LLM) -> list[int]:
 
 
 def run_stage(
-    path: Path, stage: Stage, workloads: list[Workload], options: Mapping[str, object], baseline: list[Run] | None
+    path: Path, stage: Stage, workloads: list[Workload], options: Mapping[str, object], baseline: list[list[int]] | None
 ) -> StageResult:
     """Build one engine, warm it up, run the workloads, and time its decode steps."""
     start = time.perf_counter()
     with opened(path, stage, options) as llm:
         load_seconds = time.perf_counter() - start
-        run_workload(llm, warm_up(llm, workloads[0]))
+        run_workload(llm, warm_up(llm, workloads[0].first(2 * llm.config.max_num_seqs)))
         runs = [run_workload(llm, workload) for workload in workloads]
         stats, config = llm.stats(), llm.config
         decode = tuple(timed for batch in batches_to_time(llm) if (timed := time_decode(llm, batch)) is not None)
-    compared = runs if stage.name == HF.name else baseline
+    digests = [run.token_digests for run in runs]
+    compared = digests if stage.name == HF.name else baseline
     equal = None
-    if compared and len(compared[0].token_ids) == len(runs[0].token_ids):
-        equal = [run.num_equal(other) for run, other in zip(runs, compared, strict=True)]
+    if compared and len(compared[0]) == len(digests[0]):
+        equal = [sum(mine == theirs for mine, theirs in zip(*pair, strict=True)) for pair in zip(digests, compared, strict=True)]
     return StageResult(stage, config.dtype, load_seconds, runs, stats, equal, decode)
 
 

@@ -15,6 +15,7 @@ from statistics import median
 
 import torch
 
+from minfer.bench.ranks import RankRecorder, has_ranks
 from minfer.bench.steady import decoding, no_room, seconds_of, synchronize
 from minfer.bench.timeline import Timeline, timeline
 from minfer.llm import LLM
@@ -87,6 +88,11 @@ class Recorder:
             self.timeline = timeline(events, MARK)
             if self.trace is not None:
                 self._profiler.export_chrome_trace(str(self.trace))
+
+
+def recorder(llm: LLM, trace: Path | None = None) -> Recorder | RankRecorder:
+    """The one that sees the engine's device."""
+    return RankRecorder(llm) if has_ranks(llm) else Recorder(llm, trace)
 
 
 def activity(events: list, name: str, steps: int) -> Activity:
@@ -165,7 +171,7 @@ def profile_decode(llm: LLM, timed: StepProfile) -> StepProfile:
     """The same steps under the profiler: launches, and the share of the time measured before in which the GPU works."""
     with decoding(llm, timed.batch, PROMPT, STEPS):
         seconds_of(llm, WARM)
-        with Recorder(llm) as recorder, recorder.mark("decode"):
+        with recorder(llm) as recording, recording.mark("decode"):
             seconds_of(llm, PROFILED)
-    seen = recorder.activities["decode"]
+    seen = recording.activities["decode"]
     return StepProfile(timed.batch, timed.ms_per_step, seen.launches, min(1.0, seen.device_ms / timed.ms_per_step))

@@ -6,6 +6,8 @@ From: a Workload. To: a Run, which `bench/ladder.py`, `bench/throughput.py` and 
 from __future__ import annotations
 
 import time
+import zlib
+from array import array
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import TYPE_CHECKING
@@ -48,6 +50,11 @@ class Run:
     def num_equal(self, other: Run) -> int:
         """How many requests got the same tokens in both."""
         return sum(mine == theirs for mine, theirs in zip(self.token_ids, other.token_ids, strict=True))
+
+    @property
+    def token_digests(self) -> list[int]:
+        """A number for each request's tokens; the same number, the same tokens."""
+        return [zlib.crc32(array("q", ids).tobytes()) for ids in self.token_ids]
 
     def describe(self) -> dict:
         """For a report."""

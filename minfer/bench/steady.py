@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from minfer.bench import ranks
 from minfer.errors import MinferError
 from minfer.params import SamplingParams
 
@@ -101,5 +102,7 @@ def seconds_of(llm: LLM, steps: int) -> float:
 
 def synchronize(llm: LLM) -> None:
     """Wait for what the device still has to do."""
-    if llm.config.device.type == "cuda":
+    if ranks.has_ranks(llm):
+        llm.engine.executor.ask(ranks.synchronize)
+    elif llm.config.device.type == "cuda":
         torch.cuda.synchronize(llm.config.device)

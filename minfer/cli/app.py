@@ -12,7 +12,9 @@ import typer
 from typer.core import TyperGroup
 
 from minfer.cli import (
+    batch,
     bench,
+    bench_serve,
     chat,
     check,
     classroom,
@@ -26,8 +28,10 @@ from minfer.cli import (
     plan,
     profile,
     pull,
+    serve,
     soak,
     stages,
+    startup,
     trace,
 )
 
@@ -89,12 +93,14 @@ def before_any_command(
 
 
 bench_app = typer.Typer(help="Measure this machine, or soak the engine.", no_args_is_help=True)
-for function in (bench.throughput, bench.latency, profile.profile, soak.soak, kernels.kernels):
+for function in (
+    bench.throughput, bench.latency, bench_serve.serve, startup.startup, profile.profile, soak.soak, kernels.kernels,
+):  # fmt: skip
     bench_app.command(epilog=EPILOG)(function)
 trace_app = typer.Typer(cls=trace.RecordUnlessNamed, help="Record what an engine decides, look at it, export it.", no_args_is_help=True)
 for function in (trace.record, trace.view, trace.export):
     trace_app.command(epilog=EPILOG)(function)
-for function in (generate.generate, chat.chat, stages.stages, ladder.ladder):
+for function in (generate.generate, chat.chat, serve.serve, batch.batch, stages.stages, ladder.ladder):
     app.command(epilog=EPILOG)(function)
 app.add_typer(bench_app, name="bench", epilog=EPILOG)
 classroom_app = typer.Typer(help="For instructors: grade submissions, and build what a class needs.", no_args_is_help=True)

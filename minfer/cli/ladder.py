@@ -14,7 +14,7 @@ import typer
 from minfer.cli.console import note, print_table
 from minfer.cli.options import EngineOptions, Shape, with_options, with_shape
 from minfer.cli.workload import WorkloadName
-from minfer.stages import STAGES, find_stage
+from minfer.stages import HF, STAGES, find_stage
 
 if TYPE_CHECKING:
     from minfer.bench.workload import Workload
@@ -85,15 +85,20 @@ def ladder(
     content["stages"] = list(kept.values())
     chosen = [stage for stage in chosen if stage.name not in kept]
 
-    def keep(results: list[bench.StageResult]) -> None:
-        done = {**kept, **{result.stage.name: result.describe() for result in results}}
-        order = [name for name in STAGES if name in done]
-        content["stages"] = bench.with_ratios([done[name] for name in order])
+    def keep(described: list[dict]) -> None:
+        done = {**kept, **{stage["name"]: stage for stage in described}}
+        content["stages"] = bench.with_ratios([done[name] for name in STAGES if name in done])
         if report is not None:
             write_json(report, content)
 
-    announce = lambda name: note(f"running {name}")  # noqa: E731
-    bench.climb(model_path, chosen, workloads, options, engine.swaps(), announce, keep, slow_requests)
+    def announce(name: str) -> None:
+        note(f"running {name}")
+
+    bench.climb(
+        model_path, chosen, workloads, options, engine.swaps(), announce, lambda results: keep([each.describe() for each in results]),
+        slow_requests, baseline_of(kept),
+    )  # fmt: skip
+    bench.profile_stages(model_path, content["stages"], options, announce, keep)
     show(content["stages"], list(refused))
     if report is not None:
         note(f"wrote {report}")
@@ -126,6 +131,12 @@ def stages_of(report: Path | None, content: dict) -> dict[str, dict]:
         if found.get(key) != json.loads(json.dumps(content[key])):
             raise typer.BadParameter(f"{report} has another {key!r}; write a new report, without --resume", param_hint="--resume")
     return {stage["name"]: stage for stage in found["stages"]}
+
+
+def baseline_of(kept: dict[str, dict]) -> list[list[int]] | None:
+    """The digests of the baseline's tokens, in each run; None where they are not known."""
+    runs = kept.get(HF.name, {}).get("repeats", [])
+    return [run["token_digests"] for run in runs if "token_digests" in run] or None
 
 
 def with_max_model_len(engine: EngineOptions, model: ModelConfig) -> dict:

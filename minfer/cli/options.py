@@ -52,6 +52,9 @@ class EngineOptions:
     block_size: Annotated[int | None, engine(help="Tokens in a block of the K/V cache.")] = None
     num_host_blocks: Annotated[int | None, engine(help="Blocks in host memory, for the part preemption.swap.")] = None
     engine_seed: Annotated[int | None, engine(help="Seed of requests that bring none.")] = None
+    tp: Annotated[int | None, engine(help="Devices that hold the model together; not for the stage hf, which stays on one.")] = None
+    executor: Annotated[str | None, engine(help="How --tp's ranks run: processes on this machine, or ray.")] = None
+    ray_address: Annotated[str | None, engine(help="Ray cluster to join, HOST:PORT or auto; otherwise one is made here.")] = None
 
     def swaps(self) -> dict[str, str]:
         """Slot → part. What is not written slot=part is a mistake in the command line."""
@@ -66,10 +69,10 @@ class EngineOptions:
         return parts
 
     def for_config(self) -> dict[str, Any]:
-        """The options of `minfer.config` that were chosen, by its names."""
+        """The options of `LLM` and `minfer.config` that were chosen, by their names."""
         others = {"model", "revision", "swap", "stage"}
         chosen = {name: getattr(self, name) for name in names(self) if name not in others}
-        chosen["seed"] = chosen.pop("engine_seed")
+        chosen["seed"], chosen["tensor_parallel_size"] = chosen.pop("engine_seed"), chosen.pop("tp")
         return {name: value for name, value in chosen.items() if value is not None}
 
 

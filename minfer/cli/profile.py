@@ -48,6 +48,8 @@ def profile(
     if plot is not None:
         check_matplotlib()
     engine = with_shape(engine, shape)
+    if (engine.tp or 1) > 1 and (trace is not None or plot is not None):
+        raise typer.BadParameter("a timeline is of one process: leave --trace and --plot out with --tp", param_hint="--tp")
     with engine.open() as llm:
         result = break_down(llm, batch, context, steps, trace)
         stage, dtype = llm.stage.name, str(llm.config.dtype).removeprefix("torch.")

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from minfer.cli.console import print_json, print_table
-from minfer.stages import LADDER, STAGES
+from minfer.stages import LADDER, RAY, STAGES, TENSOR_PARALLEL
 
 SHARED = "base"  # the module of a slot's folder that holds what its parts share
 
@@ -80,14 +80,14 @@ def describe_stages() -> list[dict]:
 
 
 def off_ladder() -> list[tuple[str, str]]:
-    """(slot, part) of every part in a slot's folder that no stage of the ladder uses.
+    """(slot, part) of every part in a slot's folder that no stage of the ladder, or of its end on many devices, uses.
 
     A module that needs what this machine lacks is not imported: its functions are found by their parameters, in its text.
     """
     import minfer
     from minfer.parts import SLOTS
 
-    used = {part for stage in LADDER for part in stage.parts().values()}
+    used = {part for stage in (*LADDER, TENSOR_PARALLEL, RAY) for part in stage.parts().values()}
     found = []
     for slot in SLOTS:
         paths = sorted((Path(minfer.__file__).parent / slot).glob("[!_]*.py"))

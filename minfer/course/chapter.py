@@ -64,6 +64,7 @@ class Chapter:
     hardware: str
     needs: tuple[str, ...]
     summary: str
+    swap: dict[str, str]  # parts from off the ladder that the stage gets, by slot; what the chapter builds if its part is one
     part: dict[str, str]
     keep: dict[str, tuple[str, ...]]
     tasks: tuple[Task, ...]
@@ -92,7 +93,7 @@ class Chapter:
     @property
     def built(self) -> Stage:
         """The stage that the chapter ends with."""
-        return find_stage(self.stage)
+        return find_stage(self.stage).with_parts(**self.swap)
 
     def reference(self, slot: str) -> str:
         """The part that the reader's own stands in for."""

@@ -76,6 +76,7 @@ def load_chapter(folder: Path) -> Chapter:
         raise ChapterError(f"{path} cannot be read: {error}") from None
     parts = Reader(path, ", part", read.take("part", dict))
     kept = Reader(path, ", keep", read.take("keep", dict, {}))
+    swapped = Reader(path, ", swap", read.take("swap", dict, {}))
     part = {slot: parts.take(slot, str) for slot in parts.table}
     chapter = Chapter(
         folder=folder,
@@ -87,13 +88,14 @@ def load_chapter(folder: Path) -> Chapter:
         hardware=read.take("hardware", str),
         needs=read.strings("needs", []),
         summary=read.take("summary", str),
+        swap={slot: swapped.take(slot, str) for slot in swapped.table},
         part=part,
         keep={slot: kept.strings(slot, [name]) for slot, name in part.items()},
         tasks=tuple(_task(each) for each in read.tables("task")),
         selfchecks=tuple(_selfcheck(each) for each in read.tables("selfcheck", [])),
         written=tuple(_written(each) for each in read.tables("written", [])),
     )
-    for each in (read, kept):
+    for each in (read, kept, swapped):
         each.end()
     _check(chapter, read, int(match[1]))
     return chapter
@@ -139,6 +141,8 @@ def _check(chapter: Chapter, read: Reader, number: int) -> None:
         name = getattr(chapter, key)
         if name and name not in STAGES:
             raise read.error(f"{key} = {name!r} is no stage; the stages are {', '.join(STAGES)}")
+    if unknown := set(chapter.swap) - set(chapter.part):
+        raise read.error(f"swap: {', '.join(sorted(unknown))} is no slot that the chapter is about: {', '.join(chapter.part)}")
     if unknown := set(chapter.needs) - set(NEEDS):
         raise read.error(f"needs = {', '.join(unknown)} is not known; known is {', '.join(NEEDS)}")
     slots = chapter.built.parts()

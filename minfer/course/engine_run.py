@@ -23,7 +23,7 @@ from minfer.course.jobs import FAILED, PASSED, UNWRITTEN, Outcome
 from minfer.engine import Engine
 from minfer.params import SamplingParams
 from minfer.resolve import missing
-from minfer.stages import LADDER, Stage
+from minfer.stages import LADDER, Stage, find_stage
 from minfer.testing.limits import time_limit
 from minfer.testing.properties import Differs, OutOfTime
 from minfer.testing.report import what_went_wrong
@@ -49,7 +49,7 @@ class Ask(NamedTuple):
 def stage_here(chapter: Chapter, own: Iterable[str] = ()) -> Stage:
     """The chapter's stage as far as this machine can run it; `own` are slots that the student fills, which stay as they are."""
     stage = chapter.built
-    earlier = [each.parts() for each in reversed(LADDER[: LADDER.index(stage)])]
+    earlier = [each.parts() for each in reversed(LADDER[: LADDER.index(find_stage(chapter.stage))])]
     for slot, part in stage.parts().items():
         if slot not in own and missing(part):
             stage = stage.with_parts(**{slot: next(parts[slot] for parts in earlier if not missing(parts[slot]))})

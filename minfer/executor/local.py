@@ -10,7 +10,7 @@ import torch
 from minfer.executor.kv_cache import KVCache
 from minfer.executor.memory import check_host_blocks, num_blocks
 from minfer.executor.results import to_host
-from minfer.model import Functions
+from minfer.model import Decoder, Functions
 from minfer.resolve import resolve
 from minfer.types import Plan, Sampled, StepResult
 from minfer.weights import load_decoder
@@ -24,8 +24,8 @@ class LocalExecutor:
     def __init__(self, config, stage, block_size: int):
         functions = Functions(**{slot: resolve(slot, getattr(stage, slot)) for slot in Functions._fields})
         self.kv_bytes_per_token = config.model.kv_bytes_per_token(config.dtype)
-        self.model = load_decoder(config.path, config.model, functions, config.dtype, config.device, config.max_model_len)
-        self.num_blocks = num_blocks(config, block_size)
+        self.model = self._load(config, functions)
+        self.num_blocks = self._num_blocks(config, block_size)
         check_host_blocks(config, block_size)
         self.num_host_blocks = config.num_host_blocks
         self.cache = KVCache(config, self.num_blocks, self.num_host_blocks, block_size)
@@ -34,6 +34,12 @@ class LocalExecutor:
         self.runner = resolve("runner", stage.runner)(self.model, self.cache.layers(), self.inputs, sample, config)
         self.runner.warm_up()
         self.copies = CopiesOut(config.max_num_seqs) if config.device.type == "cuda" else None
+
+    def _load(self, config, functions: Functions) -> Decoder:
+        return load_decoder(config.path, config.model, functions, config.dtype, config.device, config.max_model_len)
+
+    def _num_blocks(self, config, block_size: int) -> int:
+        return num_blocks(config, block_size)
 
     @torch.inference_mode()
     def launch(self, plan: Plan) -> LocalPending:

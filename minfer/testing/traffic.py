@@ -26,7 +26,9 @@ from minfer.types import Plan, Request, Sampling, Sequence, Status
 SHIPPED = {
     "scheduler": ["chunked:ChunkedScheduler", "continuous:ContinuousScheduler", "static:StaticScheduler"],
     "blocks": ["paged:PagedBlocks", "prefix:PrefixBlocks", "contiguous:ContiguousBlocks"],
-    "policy": ["fcfs:policy", "priority:policy", "shortest_prompt:policy", "longest_prefix:policy", "fair_share:policy"],
+    "policy": [
+        f"{name}:policy" for name in ("fcfs", "priority", "shortest_prompt", "longest_prefix", "fair_share", "shortest_job")
+    ],
     "preemption": ["recompute:Recompute", "swap:Swap"],
 }
 MAX_LEN = 24  # tokens of a sequence

@@ -5,10 +5,23 @@ From: the scheduler's commit, by way of the engine. To: the caller.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from minfer.outputs import CompletionOutput, Logprob, RequestMetrics, RequestOutput
 from minfer.text.detokenize import Detokenizer, decode_token
 from minfer.text.stop import StopStrings
 from minfer.types import Request, Sequence
+
+
+class Delta(NamedTuple):
+    """What is new of one completion."""
+
+    index: int
+    text: str
+    num_tokens: int
+    logprobs: list[dict[int, Logprob]] | None = None  # of those tokens, where asked for
+    finish_reason: str | None = None
+    stop_reason: int | str | None = None
 
 
 class CompletionText:
@@ -17,7 +30,9 @@ class CompletionText:
     def __init__(self, tokenizer, seq: Sequence):
         params = seq.sampling.params
         self.text = ""
-        self.num_shown = 0  # characters that an earlier output has held
+        self.num_shown = 0  # characters that an earlier output or delta has held
+        self.num_told = 0  # tokens that an earlier delta has held
+        self.ended = False  # an earlier delta has said so
         self._seq = seq
         self._seen = 0
         self._detokenizer = Detokenizer(tokenizer, params.skip_special_tokens) if tokenizer is not None else None
@@ -68,17 +83,38 @@ class RequestState:
 
     def output(self) -> RequestOutput:
         """The caller's view now."""
-        request, first = self.request, self.seqs[0]
-        wants_prompt = request.params.prompt_logprobs is not None
+        request = self.request
         return RequestOutput(
             request.request_id,
             request.prompt,
             list(request.prompt_ids),
-            [self._named(entry, request.params.prompt_logprobs) for entry in first.prompt_logprobs] if wants_prompt else None,
+            self.prompt_logprobs(),
             [self._completion(seq) for seq in self.seqs],
             self.finished,
-            self._metrics(),
+            self.metrics(),
         )
+
+    def prompt_logprobs(self) -> list[dict[int, Logprob] | None] | None:
+        """Of the prompt's tokens so far; None where they were not asked for."""
+        k = self.request.params.prompt_logprobs
+        return None if k is None else [self._named(entry, k) for entry in self.seqs[0].prompt_logprobs]
+
+    def deltas(self) -> list[Delta]:
+        """What no earlier delta has held, for each completion of which there is something. Takes no longer for long outputs."""
+        return [self._delta(seq) for seq in self.seqs if self._has_news(seq)]
+
+    def _has_news(self, seq: Sequence) -> bool:
+        shown = self._texts[seq.seq_id]
+        return not shown.ended and (seq.finished or seq.num_output > shown.num_told)
+
+    def _delta(self, seq: Sequence) -> Delta:
+        shown = self._texts[seq.seq_id]
+        text, shown.num_shown = shown.text[shown.num_shown :], len(shown.text)
+        told, shown.num_told = shown.num_told, seq.num_output
+        shown.ended = seq.finished
+        k = seq.sampling.params.logprobs
+        logprobs = None if k is None else [self._named(entry, k) for entry in seq.logprobs[told:]]
+        return Delta(seq.index, text, shown.num_told - told, logprobs, seq.finish_reason, seq.stop_reason)
 
     def _completion(self, seq: Sequence) -> CompletionOutput:
         wanted = seq.sampling.params.logprobs is not None
@@ -109,7 +145,8 @@ class RequestState:
             for token, value in entry.items()
         }
 
-    def _metrics(self) -> RequestMetrics:
+    def metrics(self) -> RequestMetrics:
+        """When what happened."""
         seqs = self.seqs
 
         def earliest(name: str) -> float | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from minfer.course.library import all_chapters
 from minfer.parts import SLOTS
-from minfer.stages import CPU, CPU_TORCH, LADDER
+from minfer.stages import STAGES
 from pages import chapters, cli, notebooks, plan, slots, stages, traces
 from pages.links import Links
 from pages.page import Page
@@ -18,7 +18,7 @@ from pages.placeholders import fill
 
 TOP = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "README.md": "index.md"}
 COURSE = ("chapters/README.md", "chapters/FORMAT.md", "chapters/CHANGES.md")
-SHOWN = {".svg", ".png"}  # of a chapter's folder
+SHOWN = {".svg", ".png"}  # of a chapter's folder, and of the reports'
 
 
 @dataclass
@@ -43,11 +43,14 @@ def build(root: Path) -> Site:
     pages += [Page(TOP[name], name, (root / name).read_text("utf-8")) for name in ("CHANGELOG.md", "CONTRIBUTING.md")]
     pages += [Page(name, name, (root / name).read_text("utf-8")) for name in COURSE]
     pages += [chapters.page(root, chapter) for chapter in course]
-    pages += [stages.page(root, stage, course) for stage in (*LADDER, CPU_TORCH, CPU)]
+    pages += [stages.page(root, stage, course) for stage in STAGES.values()]
     pages += [slots.page(root, slot) for slot in SLOTS]
     pages.append(cli.page())
     files: dict[str, Path | bytes] = {
-        path.relative_to(root).as_posix(): path for path in sorted(root.glob("chapters/*/*")) if path.suffix in SHOWN
+        path.relative_to(root).as_posix(): path
+        for pattern in ("chapters/*/*", "benchmarks/results/*")
+        for path in sorted(root.glob(pattern))
+        if path.suffix in SHOWN
     }
     for name, path in books.items():
         page, pictures = notebooks.page(root, name, path)
@@ -73,7 +76,7 @@ def navigation(course: list, books: dict[str, Path], there: set[str]) -> list:
         {"Begin": ["install.md", "quickstart.md", "support.md", "faq.md"]},
         {"Learn": ["chapters/README.md", *(f"chapters/{chapter.name}/README.md" for chapter in course), "glossary.md"]},
         {"Notebooks": [f"notebooks/{name}.md" for name in books]},
-        {"Stages": ["ladder.md", *(f"stages/{stage.name}.md" for stage in (*LADDER, CPU_TORCH, CPU))]},
+        {"Stages": ["ladder.md", *(f"stages/{stage.name}.md" for stage in STAGES.values())]},
         {"Slots": ["slots.md", *(f"slots/{slot}.md" for slot in SLOTS), "parity.md"]},
         {"Measure": ["performance.md", "trace.md", "plan.md"]},
         {"Teach": ["instructors.md", "chapters/FORMAT.md", "chapters/CHANGES.md"]},

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from minfer.course.library import all_chapters
-from minfer.stages import CPU, CPU_TORCH, LADDER
+from minfer.stages import STAGES
 from pages import ladders, plan, stages
 from pages.page import table, tabs
 from pages.slots import WHAT
@@ -30,7 +30,7 @@ def ladder_table(root: Path) -> str:
     """Every stage, what it swaps, what changes, and its speed where it was measured."""
     measured = {name: ladders.speeds(ladders.load(root, name)) for name in ladders.LADDERS}
     rows = []
-    for stage in (*LADDER, CPU_TORCH, CPU):
+    for stage in STAGES.values():
         earlier = stages.before(stage)
         swapped = ", ".join(f"[`{slot}`](slots/{slot}.md)" for slot in stage.differs(earlier)) if earlier else ""
         speeds = [f"{found[stage.name]:,.0f}" if stage.name in found else "" for found in measured.values()]

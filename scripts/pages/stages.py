@@ -11,7 +11,7 @@ from pathlib import Path
 
 from minfer.course.chapter import Chapter
 from minfer.course.regions import without_comments
-from minfer.stages import CPU, CPU_TORCH, LADDER, STAGES, Stage
+from minfer.stages import CHUNKED, CPU_TORCH, STAGES, Stage
 from pages import ladders
 from pages.page import Page, fence, file_of, fold, table, tabs
 
@@ -21,11 +21,10 @@ ELSEWHERE = "\n## Elsewhere\n"
 def before(stage: Stage) -> Stage | None:
     """The stage that this one is told against."""
     if stage is CPU_TORCH:
-        return STAGES["chunked"]
-    if stage is CPU:
-        return CPU_TORCH
-    place = LADDER.index(stage)
-    return LADDER[place - 1] if place else None
+        return CHUNKED
+    stages = list(STAGES.values())
+    place = stages.index(stage)
+    return stages[place - 1] if place else None
 
 
 def texts(root: Path, name: str) -> tuple[str, str, str]:

@@ -13,64 +13,9 @@ from minfer.sample.noise import log_arrivals
 from minfer.sample.torch import sampling_tensors
 from minfer.testing.properties import Case, Differs, Place, Property, device_of, dtype_of, expect, expect_tensor
 from minfer.testing.sampling import INF, Row, allowed, chi_square, edited, row
+from minfer.testing.sampling_cases import ANY_SPREAD, EDITS, FILTERS, build, cases, impossible, small_edits
 
-NUM_PROMPT = 4  # of each row's history
 MARGIN = 1e-3  # scores closer than this are a tie: float32 may see either as the larger
-FILTERS = {"top_k": [3, 2, 8, 1, 64, 10**9], "top_p": [0.9, 0.3, 1e-9], "min_p": [0.1, 1.0]}
-ANY_SPREAD = [3.0, 0.3, 30.0]
-EDITS = {
-    "repetition_penalty": [1.3, 0.5],
-    "presence_penalty": [1.5, -0.5],
-    "frequency_penalty": [0.7, -0.5],
-    "min_tokens": [3],
-    "logit_bias": [{"3": 5.0}, {"5": -100.0, "9999": 1.0}],
-}
-
-
-def rows(temperatures: list[float], options: dict[str, list]) -> st.SearchStrategy[list[Case]]:
-    """Up to five rows to sample. A row's params are those that are not SamplingParams' defaults."""
-    params = st.fixed_dictionaries(
-        {"temperature": st.sampled_from(temperatures)}, optional={name: st.sampled_from(values) for name, values in options.items()}
-    )
-    one = st.fixed_dictionaries(
-        {
-            "params": params,
-            "seed": st.integers(-(2**63), 2**63 - 1),
-            "history": st.lists(st.integers(0, 63), min_size=NUM_PROMPT, max_size=12),
-            "stop_ids": st.sampled_from([[], [0, 7], [9999]]),
-        }
-    )
-    return st.lists(one, min_size=1, max_size=5)
-
-
-def cases(place: Place, temperatures: list[float], options: dict[str, list], spreads: list[float]) -> st.SearchStrategy[Case]:
-    return st.fixed_dictionaries(
-        {
-            "rows": rows(temperatures, options),
-            "vocab": st.sampled_from([64, 1500]),
-            "dtype": st.sampled_from(place.dtypes),
-            "spread": st.sampled_from(spreads),  # standard deviation of the logits
-            "mean": st.sampled_from([0.0, -10.0]),
-            "rounded": st.booleans(),  # to whole numbers: many ties
-            "banned": st.sampled_from([0, 2]),  # every second token is impossible (-inf)
-            "seed": st.integers(0, 99),
-            **{name: st.just(value) for name, value in place.where.items()},
-        }
-    )
-
-
-def build(case: Case) -> tuple[torch.Tensor, list[Row]]:
-    """Logits [S, vocab], and the rows as `sampling_tensors` takes them."""
-    logits = torch.randn(len(case["rows"]), case["vocab"], generator=torch.Generator().manual_seed(case["seed"]))
-    logits = logits * case["spread"] + case["mean"]
-    if case["rounded"]:
-        logits = logits.round()
-    if case["banned"]:
-        logits[:, :: case["banned"]] = -INF
-    return logits.to(device_of(case), dtype_of(case)), [
-        row(SamplingParams(**each["params"]), each["seed"], len(each["history"]), each["history"], NUM_PROMPT, tuple(each["stop_ids"]))
-        for each in case["rows"]
-    ]
 
 
 def draw(part: Any, logits: torch.Tensor, asked: list[Row]) -> list[int]:
@@ -130,18 +75,6 @@ def check_small_edits(part: Any, case: Case) -> None:
     expect(ids == [second], wanted, f"token {ids[0]} (were the logits edited in {case['dtype']}, which rounds the edit away?)")
 
 
-def small_edits(place: Place) -> st.SearchStrategy[Case]:
-    return st.fixed_dictionaries(
-        {
-            "tokens": st.lists(st.integers(0, 63), min_size=2, max_size=2, unique=True),
-            "value": st.sampled_from([64.0, 96.0, 20.0]),
-            "bias": st.sampled_from([0.005, 0.001]),
-            "dtype": st.sampled_from(place.dtypes),
-            **{name: st.just(value) for name, value in place.where.items()},
-        }
-    )
-
-
 def rank_of(scores: torch.Tensor, token: int) -> str:
     return f"number {int((scores > scores[token]).sum()) + 1} of {len(scores)}"
 
@@ -189,20 +122,6 @@ def check_impossible(part: Any, case: Case) -> None:
     expect(ids[1] in (3, 4), "token 3 or 4 in row 1: all others are impossible", ids[1])
     best = int(logits[2].to(dtype_of(case)).argmax())
     expect(ids[2] == best, f"token {best} in the greedy row beside a broken one", ids[2])
-
-
-def impossible(place: Place) -> st.SearchStrategy[Case]:
-    params = [{"temperature": 0}, {}, {"temperature": 1e-5}, {"temperature": 1e30}, {"top_k": 5}, {"top_p": 0.5}, {"min_p": 0.5}]
-    return st.fixed_dictionaries(
-        {
-            "params": st.sampled_from(params),
-            "value": st.sampled_from(["-inf", "inf", "nan"]),
-            "largest": st.sampled_from([10.0, 1e4, -1e4]),
-            "dtype": st.sampled_from(place.dtypes),
-            "seed": st.integers(0, 99),
-            **{name: st.just(value) for name, value in place.where.items()},
-        }
-    )
 
 
 def vary(case: Case, place: Place) -> dict[str, dict[Any, Case]]:
