@@ -18,6 +18,7 @@ COMMANDS = {
 }
 TITLES = {"ladder-cpu": "CPU", "ladder-h200": "NVIDIA H200"}
 LADDERS = tuple(TITLES)
+OF_TWO = ("stage", "speed", "before", "ttft", "wasted", "step-1", "step-64", "launches-64", "busy-64")  # they fit beside each other
 
 
 def load(root: Path, name: str) -> dict:
@@ -36,7 +37,8 @@ def command(report: dict, name: str) -> str:
     options = report["options"]
     shape = report["model"].removeprefix("dummy:")
     model = f"--shape {shape}" if shape != report["model"] else f"--model {shape}"
-    return f"minfer ladder {model} --workload {report['workload']} --max-num-seqs {options['max_num_seqs']} --json ladder.json"
+    slow = f" --slow-requests {options['slow_requests']}" if options.get("slow_requests") else ""
+    return f"minfer ladder {model} --workload {report['workload']} --max-num-seqs {options['max_num_seqs']}{slow} --json ladder.json"
 
 
 def bars(root: Path, name: str) -> str:
@@ -84,5 +86,7 @@ def compared(root: Path, name: str, before: str | None, stage: str) -> str:
         return f"The committed report does not have this stage. `{command(report, name)}` measures it on your machine."
     rows = [each for each in (before, stage) if each in found]
     ratio = f" That is {found[stage] / found[before]:.2f} times the stage before." if before in found else ""
-    table = reports.ladder(report).pick(stages=rows).markdown()
+    whole = reports.ladder(report)
+    columns = [column for column in OF_TWO if column in whole.heads and not (column == "wasted" and "step-64" in whole.heads)]
+    table = whole.pick(stages=rows, columns=columns).markdown()
     return f"{table}\n\n{measured(root, name)}{ratio}"
