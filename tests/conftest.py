@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from browser_fixtures import browser  # noqa: F401
 from hypothesis import Phase, settings
+from site_fixtures import site  # noqa: F401
 
 from minfer.errors import ModelError
 from minfer.hub import find_model

@@ -81,7 +81,8 @@ class Fake:
             due += self.interval if i else 0
             await asyncio.sleep(max(0, due - asyncio.get_running_loop().time()))
             self.send(writer, b'{"id": "x", "choices": [{"index": 0, "text": " word", "logprobs": null, "finish_reason": null}]}')
-        self.send(writer, b'{"id": "x", "choices": [{"index": 0, "text": "", "finish_reason": "length"}]}')
+        if fault != "empty":
+            self.send(writer, b'{"id": "x", "choices": [{"index": 0, "text": "", "finish_reason": "length"}]}')
         if self.usage:
             self.send(writer, b'{"id": "x", "choices": [], "usage": {"completion_tokens": %d}}' % asked["max_tokens"])
         self.send(writer, b"[DONE]")

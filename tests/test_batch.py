@@ -103,15 +103,16 @@ def test_a_bad_line_becomes_an_error_record_and_harms_no_other(llm, tmp_path, co
         {"prompt": [9999]},
         {"prompt": list(range(3, 203))},
         {"prompt": []},
-        {"prompt": [[5], [9999]]},
+        {"prompt": [[5], [9999]], "max_tokens": 1},
         {"prompt": [5], "stream": True},
         {"prompt": [5], "n": 0},
         {},
     ],
 )
 def test_a_body_that_is_refused_has_status_400(llm, tmp_path, body):
-    """Also where its first prompt is fine and was given to the engine already."""
-    refused, good = outcome(llm, tmp_path, [line("a", body), line("b", {"prompt": [5], "max_tokens": 1})])
+    """Also where its first prompt is fine and was given to the engine already, which could have ended with it long ago."""
+    slow = line("slow", {"prompt": [7], "max_tokens": 30, "ignore_eos": True})
+    _, refused, good = outcome(llm, tmp_path, [slow, line("a", body), line("b", {"prompt": [5], "max_tokens": 1})])
     assert refused["response"]["status_code"] == 400
     assert refused["response"]["body"]["error"]["message"]
     assert good["response"]["status_code"] == 200

@@ -125,6 +125,18 @@ def test_pieces_of_any_size_are_the_same_answer(data):
     assert (len(served.token_times), served.tokens, served.error) == (3, 5, None)
 
 
+def test_an_end_is_no_token_unless_it_is_all_there_is():
+    """An event with a reason and no text brings no token; but where the whole answer has no text, it is when the answer came."""
+    end = b'{"choices": [{"text": "", "finish_reason": "length"}]}'
+    served = Served(0, 0.0)
+    for now, data in enumerate([b'{"choices": [{"text": "", "finish_reason": null}]}', end]):
+        assert not serve_client.note(data, float(now), served)
+    assert served.token_times == [0.0]
+    alone = Served(0, 0.0)
+    serve_client.note(end, 3.0, alone)
+    assert alone.token_times == [3.0]
+
+
 def test_goodput_counts_what_kept_every_objective():
     """One is good, one starts late, one goes on slowly, one failed; one of a single token has no later ones to miss."""
     good, late, slow = Served(0, 0.0, [0.1, 0.2, 0.3], 3, 0.3), Served(1, 0.0, [0.9, 1.0], 2, 1.0), Served(2, 0.0, [0.1, 0.9], 2, 0.9)

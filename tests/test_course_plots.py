@@ -10,18 +10,15 @@ from matplotlib.figure import Figure
 
 from minfer.course import plots
 from minfer.course.recording import Seen, Step
-from minfer.params import SamplingParams
-from minfer.types import Plan, Sampling, Work
-
-SAMPLING = Sampling(SamplingParams(), 0, (), 1)
+from minfer.trace import Task
 
 
 def step(number: int, works: dict[int, tuple[int, int]], waiting=(), blocks=None, num_prompt=8) -> Step:
     """works: seq_id → start and number of tokens."""
-    work = [Work(seq_id, 0, start, new, (), (), True, SAMPLING) for seq_id, (start, new) in works.items()]
+    work = [Task(seq_id, 0, start, new, True) for seq_id, (start, new) in works.items()]
     blocks = blocks or {}
-    seen = {i: Seen(i, num_prompt, num_prompt, start + new, 0, tuple(blocks.get(i, ()))) for i, (start, new) in works.items()}
-    return Step(Plan(number, work), seen, tuple(waiting), 0, number * 0.010, number * 0.010 + 0.008)
+    seen = {i: Seen(i, num_prompt, start + new, tuple(blocks.get(i, ()))) for i, (start, new) in works.items()}
+    return Step(number, work, seen, tuple(waiting), 0, number * 0.010, number * 0.010 + 0.008, tuple(works))
 
 
 STEPS = [step(0, {0: (0, 8)}, waiting=[1]), step(1, {0: (8, 1), 1: (0, 5)}), step(2, {0: (9, 1), 1: (5, 3)})]

@@ -6,25 +6,30 @@ The wrong parts each have one fault that the slot's own suite may let pass, beca
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from minfer.blocks.paged import PagedBlocks
 from minfer.blocks.prefix import PrefixBlocks
+from minfer.norm.torch import add_rms_norm
 from minfer.scheduler.base import BaseScheduler
 from minfer.scheduler.chunked import ChunkedScheduler
 from minfer.scheduler.continuous import ContinuousScheduler
 from minfer.scheduler.static import StaticScheduler
 from minfer.testing.checking import check
 from minfer.testing.promises import blocks as block_promises
+from minfer.testing.promises import norm as norm_promises
 from minfer.testing.promises import scheduler as scheduler_promises
 from minfer.testing.suites import suite_of
 
-PROMISES = {prop.name: prop for prop in (*scheduler_promises.PROPERTIES, *block_promises.PROPERTIES)}
+MODULES = {"scheduler": scheduler_promises, "blocks": block_promises, "norm": norm_promises}
+PROMISES = {prop.name: prop for module in MODULES.values() for prop in module.PROPERTIES}
 KEPT = [
     *((ContinuousScheduler, name) for name in ("newcomers", "places", "calm")),
     *((ChunkedScheduler, prop.name) for prop in scheduler_promises.PROPERTIES),
     *((PrefixBlocks, prop.name) for prop in block_promises.PROPERTIES),
+    *((add_rms_norm, prop.name) for prop in norm_promises.PROPERTIES),
 ]
 
 
@@ -139,6 +144,38 @@ class BeginningFirst(PrefixBlocks):
         super().free(seq)
 
 
+class OneSaltForAll(PrefixBlocks):
+    """Requests that must not share do."""
+
+    def _tokens(self, seq, i):
+        seq.request = replace(seq.request, cache_salt=0)
+        return super()._tokens(seq, i)
+
+
+def exact_sum(x, residual, weight, eps):
+    """Normalises the sum as it was before it was rounded."""
+    r = x.float() if residual is None else x.float() + residual.float()
+    return norm_of(r, eps).to(x.dtype).mul_(weight), r.to(x.dtype)
+
+
+def exact_product(x, residual, weight, eps):
+    """Rounds once, after the weight."""
+    r = x if residual is None else x + residual
+    return (norm_of(r.float(), eps) * weight.float()).to(x.dtype), r
+
+
+def one_stride(x, residual, weight, eps):
+    """Takes the residual's rows to lie as those of x do."""
+    T, H = x.shape
+    if residual is not None:
+        x = x + residual.as_strided((T, H), x.stride())
+    return add_rms_norm(x, None, weight, eps)
+
+
+def norm_of(r, eps):
+    return r * (r.pow(2).mean(-1, keepdim=True) + eps).rsqrt()
+
+
 WRONG = [
     (StaticScheduler, "places"),
     (ShareOfBudget, "newcomers"),
@@ -157,8 +194,12 @@ WRONG = [
     (LatestFirst, "kept"),
     (TrustsTheHash, "collisions"),
     (TrustsTheParentsHash, "collisions"),
+    (OneSaltForAll, "salt"),
     (LatestFirst, "order"),
     (BeginningFirst, "order"),
+    (exact_sum, "rounding"),
+    (exact_product, "rounding"),
+    (one_stride, "apart"),
 ]
 
 
@@ -182,8 +223,8 @@ def test_who_does_not_is_caught(part, name):
 
 
 def test_a_suite_has_its_promises_only_when_asked():
-    for slot, module in (("scheduler", scheduler_promises), ("blocks", block_promises)):
+    for slot, module in MODULES.items():
         assert suite_of(slot, promised=True) == [*suite_of(slot), *module.PROPERTIES]
         every = [prop.name for prop in suite_of(slot, promised=True)]
         assert len(set(every)) == len(every)
-    assert suite_of("norm", promised=True) == suite_of("norm")
+    assert suite_of("linear", promised=True) == suite_of("linear")

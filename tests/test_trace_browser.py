@@ -2,50 +2,37 @@
 
 from __future__ import annotations
 
-import shutil
 from types import SimpleNamespace
 
 import pytest
+from browser_fixtures import Watched
 from trace_fixtures import large_trace, small_trace
 
 from minfer.trace import Trace, first_difference
 from minfer.trace.page import page
 
-sync_api = pytest.importorskip("playwright.sync_api")
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+pytestmark = pytest.mark.site
 SLOW_STEP_MS = 400  # far above what a step takes on a busy machine of two cores (50), far below what a person would call stuck
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip("needs chromium (apt-get install chromium)")
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture
 def opened(browser, tmp_path):
     """Open pages; afterwards nothing may have been asked for but the file itself, and no error may have come up."""
-    troubles = []
+    watched = []
 
     def open_page(text: str, **options):
         path = tmp_path / "player.html"
         path.write_text(text, encoding="utf-8")
-        tab = browser.new_page(**{"viewport": {"width": 1200, "height": 900}, **options})
-        tab.on("request", lambda request: troubles.append(request.url) if not request.url.startswith(("file:", "data:")) else None)
-        tab.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
-        tab.on("pageerror", lambda error: troubles.append(str(error)))
+        watched.append(Watched(browser, path.as_uri(), **{"viewport": {"width": 1200, "height": 900}, **options}))
+        tab = watched[-1].page
         tab.goto(path.as_uri())
         tab.wait_for_function("() => window.minferPlayer")
         return tab
 
     yield open_page
-    assert troubles == []
+    for each in watched:
+        each.context.close()
+    assert [wrong for each in watched for wrong in each.wrong] == []
 
 
 def shown(tab) -> SimpleNamespace:

@@ -1,6 +1,6 @@
 """Bug museum, chapter 1: a sample part with one fault of a kind that engines have had. Find it before you read on.
 
-    minfer check sample --part museum.py:sample
+    minfer check sample --part chapters/01_baseline/museum.py:sample
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Bug museum, chapter 2: an attention with one fault of a kind that engines have had. Find it before you read on.
 
-    minfer check attention --part museum.py:attention
+    minfer check attention --part chapters/02_decoder/museum.py:attention
 """
 
 from __future__ import annotations

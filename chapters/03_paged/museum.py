@@ -1,6 +1,6 @@
 """Bug museum, chapter 3: a blocks part with one fault of a kind that engines have had. Find it before you read on.
 
-    minfer check blocks --part museum.py:PagedBlocks
+    minfer check blocks --part chapters/03_paged/museum.py:PagedBlocks
 """
 
 from __future__ import annotations

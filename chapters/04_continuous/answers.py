@@ -65,6 +65,11 @@ def ladder_tokens() -> int:
     return sum(sum(each["max_tokens"]) for each in json.loads(LADDER.read_text(encoding="utf-8"))["workloads"])
 
 
+def ladder_least_steps() -> int:
+    """Steps for the ladder's output tokens if all four places were full in every step."""
+    return -(-ladder_tokens() // 4)
+
+
 def static_empty_percent() -> float:
     """Percent of the places in the batch, four a step, that are empty with static batching."""
     return 100 * (1 - ladder_tokens() / (4 * ladder_static_steps()))

@@ -1,6 +1,6 @@
 """The bug museum of chapter 4: a scheduler that works for months, until one user sends one request. Which one?
 
-Use it like your own part: minfer check scheduler --part museum.py:ContinuousScheduler
+Use it like your own part: minfer check scheduler --part chapters/04_continuous/museum.py:ContinuousScheduler
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ for axis, (stage, steps) in zip(axes, runs.items(), strict=True):
     axis.set_title(f"{stage}: {len(steps)} steps", loc="left", fontsize=9)
 axes[0].set(xlim=(-0.5, len(runs["paged"]) - 0.5), xlabel="")
 for stage, steps in runs.items():
-    print(f"{stage:10} request 4 begins in step {next(step.plan.step for step in steps if 4 in step.running)}")
+    print(f"{stage:10} request 4 begins in step {next(step.number for step in steps if 4 in step.running)}")
 
 # %% [markdown]
 # Blue bars are prompts, with the number of their tokens; orange ones are single new tokens; dotted ones wait. In the upper plot

@@ -1,6 +1,6 @@
 """The bug museum of chapter 5: it streams the right text on every laptop, and now and then a wrong word under heavy load.
 
-Use it like your own part: minfer check scheduler --part museum.py:ChunkedScheduler
+Use it like your own part: minfer check scheduler --part chapters/05_chunked/museum.py:ChunkedScheduler
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Bug museum, chapter 8: a runner with one fault of a kind that engines have had. Find it before you read on.
 
-    minfer check runner --part museum.py:CudaGraphRunner
+    minfer check runner --part chapters/08_cuda_graphs/museum.py:CudaGraphRunner
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The bug museum of chapter 9: a prefix cache that is as fast as ours, and now and then continues somebody else's text.
 
-Use it like your own part: minfer check blocks --part museum.py:PrefixBlocks
+Use it like your own part: minfer check blocks --part chapters/09_prefix_cache/museum.py:PrefixBlocks
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Bug museum, chapter 11: attention with one fault of a kind that engines have had. Find it before you read on.
 
-    minfer check attention --part museum.py:attention
+    minfer check attention --part chapters/11_paged_prefill/museum.py:attention
 
 Its kernel is shorter than the chapter's: it reads the pages itself, and puts a mask on every tile.
 """

@@ -1,6 +1,6 @@
 """Bug museum, chapter 12: inputs with one fault of a kind that engines have had. Find it before you read on.
 
-    minfer check inputs --part museum.py:ResidentInputs
+    minfer check inputs --part chapters/12_resident/museum.py:ResidentInputs
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Bug museum, chapter 13: a loop with one fault of a kind that engines have had. Find it before you read on.
 
-    minfer check loop --part museum.py:loop
+    minfer check loop --part chapters/13_overlapped/museum.py:loop
 """
 
 from __future__ import annotations

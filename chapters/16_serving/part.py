@@ -6,7 +6,7 @@
 #   minfer check ch16 -k task1     one task only
 #   minfer hint ch16 task1         a hint; --more for the next one
 #
-# A starter of minfer 0.1.0, text 170252da.
+# A starter of minfer 0.1.0, text 574c2488.
 
 """Shortest job first, with patience: who asks for fewer tokens goes first, and yet nobody waits for ever.
 
@@ -17,9 +17,8 @@ does not change while they do: the key can be worked out once.
 
 from __future__ import annotations
 
+from minfer.policy.shortest_job import TOKENS_A_PLACE
 from minfer.types import Sequence
-
-TOKENS_A_PLACE = 16  # tokens that a later sequence must have less to compute, for each place
 
 
 def policy(seq: Sequence, context) -> tuple:

@@ -184,7 +184,8 @@ def note(data: bytes, now: float, served: Served) -> bool:
             served.error = f"in the stream: {json.dumps(event['error'])[:SHOWN]}"
             return True
         for choice in event["choices"]:
-            if choice.get("text") or choice.get("finish_reason") is None:  # the last event may bring the reason and no token
+            only_ends = choice.get("finish_reason") is not None and not choice.get("text")  # often an event of its own, without a token
+            if not only_ends or not served.token_times:
                 served.token_times.append(now)
         if event.get("usage"):
             served.tokens = event["usage"]["completion_tokens"]

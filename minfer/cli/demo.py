@@ -44,7 +44,8 @@ OTHERS = (  # of quite different lengths, so that one can see what waiting for t
     Ask("The best way to learn programming is", 16, is_chat=False),
 )
 NEXT = """
-Where to go next
+Where to go next (after `. .venv/bin/activate`, where the shell does not find minfer)
+  minfer start ch01                             write your own part: the first chapter of the course
   minfer chat                                   talk with the model
   minfer stages                                 what each stage swaps; then open minfer/stages.py and minfer/engine.py
   minfer bench throughput                       this engine beside transformers' own generate

@@ -12,6 +12,11 @@ HEAD = """# The chapters
 Each chapter builds one stage of the ladder: you write the part that the stage swaps in, and run the engine with it. The command that
 begins a chapter is `minfer start ch04`; `minfer check ch04` says how far you are, and `minfer status` what is done. Your own files lie
 where you started them, and no later version of minfer touches them. [CHANGES.md](CHANGES.md) says what changed in which starter.
+
+In a chapter's folder lie its text, its notebook (open it in Jupyter or an editor), `museum.py` with the bug of the museum, `measure.py`
+where the chapter measures something itself, and `answers.py`, whose functions compute the answers of the self-checks:
+`PYTHONPATH=chapters/04_continuous python -c "import answers; print(answers.static_steps())"`.
+`minfer diff ch03 ch04` shows the reference before and after, so it shows the solution: run it when you have yours.
 """
 COLUMNS = "| chapter | you write | stage | minutes | checked on |\n|---|---|---|--:|---|"
 

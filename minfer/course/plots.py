@@ -37,18 +37,18 @@ def schedule(axes: Axes, steps: Sequence[Step], *, by: str = "step", names: Mapp
         ValueError: `by` is neither.
     """
     edges = _edges(steps, by)
-    seen = sorted({work.seq_id for step in steps for work in step.work} | {seq_id for step in steps for seq_id in step.waiting})
+    seen = sorted({work.seq for step in steps for work in step.work} | {seq_id for step in steps for seq_id in step.waiting})
     rows = {seq_id: row for row, seq_id in enumerate(seen)}
     for step, (left, right) in zip(steps, edges, strict=True):
         for seq_id in step.waiting:
             axes.barh(rows[seq_id], right - left, left=left, height=0.7, color=WAITS, edgecolor=INK, linewidth=0.6, linestyle=":")
         for work in step.work:
-            prefill = work.start < step.running[work.seq_id].num_prompt
+            prefill = work.start < step.running[work.seq].num_prompt
             colour = PREFILL if prefill else DECODE
-            axes.barh(rows[work.seq_id], right - left, left=left, height=0.7, color=colour, edgecolor=INK, linewidth=0.4)
+            axes.barh(rows[work.seq], right - left, left=left, height=0.7, color=colour, edgecolor=INK, linewidth=0.4)
             if prefill and by == "step":
                 look = {"ha": "center", "va": "center", "fontsize": 7, "color": ink_on(colour)}
-                axes.text((left + right) / 2, rows[work.seq_id], str(work.num_new), **look)
+                axes.text((left + right) / 2, rows[work.seq], str(work.num_new), **look)
     axes.set_yticks(range(len(seen)), [(names or {}).get(seq_id, f"sequence {seq_id}") for seq_id in seen])
     axes.set_ylim(len(seen) - 0.4, -0.6)
     axes.set_xlim(edges[0][0], edges[-1][1])
@@ -61,7 +61,7 @@ def schedule(axes: Axes, steps: Sequence[Step], *, by: str = "step", names: Mapp
 
 def tokens_per_step(axes: Axes, steps: Sequence[Step], *, budget: int | None = None) -> None:
     """How many tokens each step computes, prompt and decode on top of each other; the budget as a dashed line."""
-    prefill = [sum(work.num_new for work in step.work if work.start < step.running[work.seq_id].num_prompt) for step in steps]
+    prefill = [sum(work.num_new for work in step.work if work.start < step.running[work.seq].num_prompt) for step in steps]
     decode = [step.num_new - of_prompts for step, of_prompts in zip(steps, prefill, strict=True)]
     axes.bar(range(len(steps)), decode, width=0.9, color=DECODE, label="one new token each")
     axes.bar(range(len(steps)), prefill, width=0.9, bottom=decode, color=PREFILL, label="prompt tokens")

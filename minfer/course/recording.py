@@ -1,6 +1,6 @@
-"""What a run decided, step by step: who computed which tokens, who held which blocks, who waited, and how long it took.
+"""A run step by step, as the notebooks draw it: a view on a trace, which `minfer.trace` records.
 
-From: any engine, whose scheduler is listened to while it runs. To: the notebooks, which draw it with `plots.py`.
+From: an LLM that is recorded while it runs. To: the notebooks' plots, `plots.py`.
 
     with record(llm) as steps:
         llm.generate(prompts, params)
@@ -9,14 +9,15 @@ From: any engine, whose scheduler is listened to while it runs. To: the notebook
 
 from __future__ import annotations
 
-import time
+import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from minfer import trace as traces
 from minfer.params import SamplingParams
-from minfer.types import Plan, Work
+from minfer.trace.replay import Task, sampled
 
 if TYPE_CHECKING:
     from minfer.llm import LLM, Prompt
@@ -28,33 +29,27 @@ class Seen:
 
     seq_id: int
     num_prompt: int
-    num_tokens: int  # known ones, prompt and output
     num_computed: int  # with this step's
-    num_cached: int  # prompt tokens that it found in the cache when it was admitted
     blocks: tuple[int, ...]  # its block table
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """One step. Times are in seconds from the start of the recording."""
 
-    plan: Plan
+    number: int  # the engine's own, from its beginning on
+    work: list[Task]
     running: dict[int, Seen]  # by seq_id
     waiting: tuple[int, ...]  # seq_ids
     num_free: int  # blocks
     begun: float  # when it was planned
-    ended: float | None = None  # when its tokens were committed; None: not yet, or it failed
-    sampled: tuple[int, ...] = ()  # seq_ids of those that got a token
-    finished: tuple[int, ...] = field(default=())  # seq_ids of those that ended with it
-
-    @property
-    def work(self) -> list[Work]:
-        return self.plan.work
+    ended: float | None  # when its tokens were committed; None: it was not
+    sampled: tuple[int, ...]  # seq_ids of those that got a token
 
     @property
     def num_new(self) -> int:
         """Tokens that the step computes, of all sequences."""
-        return sum(work.num_new for work in self.plan.work)
+        return sum(task.num_new for task in self.work)
 
     @property
     def seconds(self) -> float:
@@ -64,60 +59,68 @@ class Step:
             ValueError: it has not been committed.
         """
         if self.ended is None:
-            raise ValueError(f"step {self.plan.step} has not been committed; read its time when the run has ended")
+            raise ValueError(f"step {self.number} has not been committed; read its time when the run has ended")
         return self.ended - self.begun
+
+
+def steps_of(trace: traces.Trace) -> list[Step]:
+    """The trace's steps."""
+    sequences = trace.sequences
+    return [_step(sequences, frame) for frame in trace.frames() if "step" in frame.entry]
 
 
 @contextmanager
 def record(llm: LLM) -> Iterator[list[Step]]:
-    """Listen to an LLM's scheduler → its steps, a list that grows while it runs. Works with every scheduler and every loop."""
-    scheduler = llm.engine.scheduler
-    schedule, commit = scheduler.schedule, scheduler.commit
-    start = time.perf_counter()
+    """Listen to an LLM → its steps, a list that is filled when the `with` ends. Works with every scheduler and every loop."""
     steps: list[Step] = []
-    in_flight: dict[int, Step] = {}
-
-    def listen_to_schedule() -> Plan | None:
-        begun = time.perf_counter() - start
-        plan = schedule()
-        if plan is not None:
-            running = {seq.seq_id: _seen(seq) for seq in scheduler.running}
-            waiting = tuple(seq.seq_id for seq in scheduler.waiting)
-            steps.append(Step(plan, running, waiting, scheduler.blocks.num_free, begun))
-            in_flight[plan.step] = steps[-1]
-        return plan
-
-    def listen_to_commit(plan: Plan, sampled) -> list:
-        moved = commit(plan, sampled)
-        step = in_flight.pop(plan.step, None)
-        if step is not None:
-            step.ended = time.perf_counter() - start
-            step.sampled = tuple(seq.seq_id for seq in moved)
-            step.finished = tuple(seq.seq_id for seq in moved if seq.finished)
-        return moved
-
-    scheduler.schedule, scheduler.commit = listen_to_schedule, listen_to_commit
-    try:
-        yield steps
-    finally:
-        del scheduler.schedule, scheduler.commit  # what its class has comes to light again
+    with traces.record(llm) as recording:
+        try:
+            yield steps
+        finally:
+            steps += steps_of(recording.trace)
 
 
 def play(llm: LLM, arrivals: Iterable[tuple[int, Prompt, int]]) -> list[Step]:
-    """Run requests that arrive before a given step: (step, prompt, max_tokens) each → the steps. Greedy, and never ended by EOS.
+    """Run requests that arrive before a given step, as `drive` does → the steps.
 
     Sequences are numbered on from those that the engine has had; a fresh one begins with 0, in order of arrival.
     """
-    waiting = sorted(arrivals, key=lambda arrival: arrival[0])
     with record(llm) as steps:
-        while waiting or llm.has_unfinished():
-            while waiting and (waiting[0][0] <= len(steps) or not llm.has_unfinished()):
-                _, prompt, max_tokens = waiting.pop(0)
-                params = SamplingParams(temperature=0, max_tokens=max_tokens, ignore_eos=True)
-                llm.add_request(f"arrival-{len(waiting)}", prompt, params)
-            llm.step()
+        drive(llm, arrivals)
     return steps
 
 
-def _seen(seq) -> Seen:
-    return Seen(seq.seq_id, seq.num_prompt, seq.num_tokens, seq.num_computed, seq.num_cached, tuple(seq.block_table))
+def drive(llm: LLM, arrivals: Iterable[tuple[int, Prompt, int | SamplingParams]], names: Iterable[str] | None = None) -> None:
+    """(step, prompt, max_tokens or parameters) each; a number means greedy, and never ended by EOS.
+
+    names: of the requests, in the order in which they arrive.
+    """
+    waiting = sorted(arrivals, key=lambda arrival: arrival[0])
+    first = llm.stats().num_steps
+    ids = iter(names or (f"arrival-{i}" for i in itertools.count()))
+    while waiting or llm.has_unfinished():
+        while waiting and (waiting[0][0] <= llm.stats().num_steps - first or not llm.has_unfinished()):
+            _, prompt, params = waiting.pop(0)
+            if not isinstance(params, SamplingParams):
+                params = SamplingParams(temperature=0, max_tokens=params, ignore_eos=True)
+            llm.add_request(next(ids), prompt, params)
+        llm.step()
+
+
+def _step(sequences: dict[int, dict[str, Any]], frame: traces.Frame) -> Step:
+    entry = frame.entry
+    times = entry.get("host", ())  # of schedule, launch, wait, commit
+    running = {
+        seq: Seen(seq, sequences[seq]["num_prompt"], frame.computed.get(seq, 0), tuple(frame.tables.get(seq, ())))
+        for seq in frame.running
+    }
+    return Step(
+        entry["step"],
+        frame.work,
+        running,
+        tuple(frame.waiting),
+        frame.num_free,
+        entry["at"] / 1e6,
+        (entry["at"] + sum(times[3])) / 1e6 if len(times) == 4 else None,
+        tuple(seq for seq, _ in sampled(frame.work, entry)),
+    )

@@ -94,7 +94,8 @@ def build(parts: list[Reference], chapter_id: str) -> str:
     lines = [_docstring(docs), imports.text()]
     if needs:
         lines.append(f"needs = {{{json.dumps(sorted(needs))[1:-1]}}}\n")
-    return "\n".join(lines) + "\n\n" + "\n\n".join(sections)
+    begins_with_a_constant = not needs and sections[0].partition(" = ")[0].isidentifier()
+    return "\n".join(lines) + ("\n" if begins_with_a_constant else "\n\n") + "\n\n".join(sections)
 
 
 def header(chapter: Chapter, body: str) -> str:

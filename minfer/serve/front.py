@@ -9,8 +9,10 @@ delta for each completion, so that it holds no more memory than its own text.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +71,7 @@ class Front:
     def start(self) -> None:
         """Begin to listen to the engine."""
         self.loop = asyncio.get_running_loop()
-        self.loop.add_reader(self.pipe.fileno(), self._read)
+        threading.Thread(target=self._listen, name="minfer-reports", daemon=True).start()
 
     def submit(
         self, prompts: Sequence[list[int]], params: SamplingParams, *, stream: bool, priority: int = 0, user: str = ""
@@ -134,7 +136,6 @@ class Front:
         if self.failed is None:
             self._send(Stop())
             self.failed = "the server has been shut down"
-        self.loop.remove_reader(self.pipe.fileno())
 
     def check_open(self) -> None:
         """Raises an ApiError, 503, if no new request is taken."""
@@ -164,13 +165,27 @@ class Front:
             except OSError as error:
                 self._fail(error)
 
-    def _read(self) -> None:
-        """Called by the loop when the pipe has something."""
-        try:
-            answer = self.pipe.recv()
-        except (EOFError, OSError) as error:
-            self._fail(error)
-            return
+    def _listen(self) -> None:
+        """In a thread of its own, one answer at a time: while the loop has not taken one, the next stays in the pipe.
+
+        The loop could watch the pipe itself, but a loop may make what it watches non-blocking (uvloop does). A pipe that is full, or
+        that holds half a message, would then look like one that is broken.
+        """
+        taken = threading.Semaphore(0)
+
+        def take(answer) -> None:
+            taken.release()
+            self._answered(answer)
+
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            try:
+                while True:
+                    self.loop.call_soon_threadsafe(take, self.pipe.recv())
+                    taken.acquire()
+            except (EOFError, OSError) as error:
+                self.loop.call_soon_threadsafe(self._fail, error)
+
+    def _answered(self, answer: Report | State) -> None:
         if isinstance(answer, Report):
             self._take(answer)
         elif isinstance(answer, State):
@@ -201,7 +216,6 @@ class Front:
         if self.failed is None:
             self.failed = "the engine has ended unexpectedly; the server's log says why, and it must be started again"
             log.error("lost the engine (%s: %s)", type(error).__name__, error)
-            self.loop.remove_reader(self.pipe.fileno())
             self.end_all(ApiError(500, self.failed))
             if self._state_asked is not None and not self._state_asked.done():
                 self._state_asked.set_exception(ApiError(503, self.failed))

@@ -35,9 +35,13 @@ class Row:
 
 
 class Planner:
-    """Makes the plans of a case, and knows what each batch must be."""
+    """Makes the plans of a case, and knows what each batch must be.
+
+    again: a decode computes the token before its own once more, so that a work has known tokens in front of an unknown one.
+    """
 
     def __init__(self, case: Case):
+        self.again = False
         self.size, self.random = case["block_size"], random.Random(case["seed"])
         self.rows: dict[int, Row] = {}
         self.free_blocks = list(range(1, 200))
@@ -66,6 +70,8 @@ class Planner:
             self.rows[each["row"]] = Row(self.number, prompt, PARAMS[each["params"]])
         row = self.rows[each["row"]]
         start, end = row.computed, min(row.computed + each["new"], len(row.ids))
+        if self.again and 0 < start == len(row.ids) - 1 and row.sampling.params.prompt_logprobs is None:
+            start -= 1
         new_blocks = [self.free_blocks.pop() for _ in range(-(-end // self.size) - len(row.table))]
         row.table += new_blocks
         row.computed = end

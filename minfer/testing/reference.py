@@ -41,10 +41,25 @@ def assert_close(
         return
     index = tuple(int(i) for i in torch.unravel_index(error.argmax(), error.shape))
     wrong = int((error > limit).sum())
+    digits = 6 if f"{theirs[index]:.6g}" != f"{ours[index]:.6g}" else 9
+    off = f"off by {error[index]:.1e}"
+    if ours[index].isnan():
+        off = "which comes of 0 / 0, of inf - inf, or of reading what nobody has written"
     raise Differs(
-        f"{theirs[index]:.6g} at {place(index)}, to within {limit:.1e}",
-        f"{ours[index]:.6g}, off by {error[index]:.1e}; {wrong} of {error.numel()} values are wrong, this one the most",
+        f"{theirs[index]:.{digits}g} at {place(index)}, to within {limit:.1e}",
+        f"{ours[index]:.{digits}g}, {off}; {wrong} of {error.numel()} values are wrong, this one the most"
+        f"{_common_factor(ours[index[:-1]], theirs[index[:-1]], limit)}",
     )
+
+
+def _common_factor(ours: torch.Tensor, theirs: torch.Tensor, limit: float) -> str:
+    """Says so where all values of the worst one's last dimension [D] are wrong by one factor: weights that do not sum to 1, say."""
+    if theirs.numel() < 3 or not ours.any() or not ours.isfinite().all():
+        return ""
+    factor = (ours @ theirs / (theirs @ theirs)).item()
+    if not (ours - factor * theirs).abs().max() <= min(limit, 0.01 * ours.abs().max().item()):
+        return ""
+    return f"; all {theirs.numel()} values beside it are {factor:.3g} times what is expected"
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:

@@ -177,6 +177,9 @@ class Traffic:
         for work in plan.work:
             end = work.start + work.num_new
             expect(
+                work.num_new > 0, "each sequence of a plan to compute at least one token", f"sequence {work.seq_id} with {work.num_new}"
+            )
+            expect(
                 not work.samples or end >= work.sampling.num_prompt,
                 f"no token sampled before the prompt of {work.sampling.num_prompt} tokens is computed",
                 f"sequence {work.seq_id} samples at {end}",

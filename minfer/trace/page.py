@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
@@ -60,8 +61,12 @@ def label(trace: Trace) -> str:
 
 def script(modules: tuple[str, ...] = MODULES) -> str:
     """The modules as one, in an order in which each finds what it needs."""
-    text = "\n".join(_read(f"{name}.mjs") for name in modules)
-    text = re.sub(r"^import .*;\n", "", text, flags=re.MULTILINE)
+    return joined(_read(f"{name}.mjs") for name in modules)
+
+
+def joined(sources: Iterable[str]) -> str:
+    """ES modules without their imports and exports, for a page from a disk, where a browser loads no modules."""
+    text = re.sub(r"^import [^;]*;\n", "", "\n".join(sources), flags=re.MULTILINE)
     return re.sub(r"^export ", "", text, flags=re.MULTILINE)
 
 

@@ -141,9 +141,36 @@ def check_order(part: Any, case: Case) -> None:
         )
 
 
-def sequence(number: int, ids: list[int]) -> Sequence:
+def salt_cases(place: Place) -> st.SearchStrategy[Case]:
+    """One prompt, asked for with one salt or another, and computed as a whole each time."""
+    return st.fixed_dictionaries(
+        {
+            "block_size": st.integers(1, 4),
+            "length": st.integers(2, 9),
+            "salts": st.lists(st.integers(0, 2), min_size=2, max_size=5),
+        }
+    )
+
+
+def check_salt(part: Any, case: Case) -> None:
+    size, length, salts = case["block_size"], case["length"], case["salts"]
+    blocks = part(1 + AMPLE, part.size_of_block(toy_config(block_size=size, max_model_len=MAX_LEN)))
+    for number, salt in enumerate(salts):
+        seq = sequence(number, [7] * length, salt)
+        wanted = (length - 1) // size * size if salt in salts[:number] else 0
+        found = blocks.lookup(seq)
+        expect(
+            found == wanted,
+            f"{wanted} of the {length} tokens of a request with cache_salt {salt} to be found: the same prompt was computed before "
+            f"with the salts {salts[:number]}",
+            f"{found} found",
+        )
+        compute(blocks, seq)
+
+
+def sequence(number: int, ids: list[int], salt: int = 0) -> Sequence:
     """A request of its own, waiting."""
-    request = Request(str(number), tuple(ids), SamplingParams())
+    request = Request(str(number), tuple(ids), SamplingParams(), cache_salt=salt)
     return Sequence(number, request, 0, Sampling(request.params, 0, (), len(ids)), list(ids), len(ids), 10**6)
 
 
@@ -183,6 +210,14 @@ PROPERTIES = [
         lambda place: cases(ends=True, prompts=alike(), blocks=(8, AMPLE)),
         check_collisions,
         300,
+        vary,
+    ),
+    Property(
+        "salt",
+        "Requests with different salts share nothing, those with the same salt do.",
+        salt_cases,
+        check_salt,
+        100,
         vary,
     ),
     Property(

@@ -169,6 +169,8 @@ def check_pieces(part: Any, case: Case) -> None:
         wanted.append(min(seq.num_tokens, left))
         left -= wanted[-1]
     plan = traffic.scheduler.schedule()
+    if plan is not None:
+        traffic.check_plan(plan)
     planned = {work.seq_id: work.num_new for work in plan.work} if plan else {}
     expect(
         planned == {number: count for number, count in enumerate(wanted) if count},
@@ -178,7 +180,6 @@ def check_pieces(part: Any, case: Case) -> None:
     )
     if plan is not None:
         traffic.executor.launch(plan)
-        traffic.check_plan(plan)
 
 
 def vary(case: Case, place: Place) -> dict[str, dict[Any, Case]]:

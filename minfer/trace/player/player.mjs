@@ -36,8 +36,18 @@ class Player {
     const redraw = () => this.show(this.index);
     new ResizeObserver(redraw).observe(parent);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-    this.go(Number(location.hash.slice(1)) || 0); // page.html#20 opens at that entry, page.html#play plays
-    if (location.hash === "#play") this.toggle();
+    this.go(Number(location.hash.slice(1)) || 0); // page.html#20 opens at that entry, page.html#autoplay plays
+    if (location.hash === "#autoplay" && !matchMedia("(prefers-reduced-motion: reduce)").matches) this.toggle();
+    this.framed();
+  }
+
+  /** In a frame of another page: no title, and the colours that the page around it says. */
+  framed() {
+    document.documentElement.classList.toggle("framed", window !== window.parent);
+    window.addEventListener("message", (event) => {
+      if (event.source === window.parent && ["light", "dark"].includes(event.data?.scheme)) this.paint(event.data.scheme);
+    });
+    window.parent.postMessage("minfer-player", "*"); // ready to be told
   }
 
   buttons() {
@@ -144,10 +154,13 @@ class Player {
   }
 
   theme() {
-    const root = document.documentElement;
-    const dark = getComputedStyle(root).getPropertyValue("--scheme").trim() === "dark";
-    root.dataset.theme = dark ? "light" : "dark";
-    this.show(this.index);
+    const dark = getComputedStyle(document.documentElement).getPropertyValue("--scheme").trim() === "dark";
+    this.paint(dark ? "light" : "dark");
+  }
+
+  paint(scheme) {
+    document.documentElement.dataset.theme = scheme;
+    if (this.length) this.show(this.index);
   }
 }
 

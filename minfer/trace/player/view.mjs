@@ -104,5 +104,6 @@ export function chapterLink(chapter) {
   if (!chapter.href) return element("span", "chapter", null, chapter.title);
   const link = element("a", "chapter", null, chapter.title);
   link.href = chapter.href;
+  link.target = "_top"; // out of the frame that a page may have put the player into
   return link;
 }

@@ -43,7 +43,7 @@ export function eventsOf(state, trace) {
   const events = [];
   const say = (text, topic) => events.push({ text, topic });
   const newcomers = Array.isArray(entry.running) ? [] : (entry.running?.in ?? []).filter((_, i) => i % 2 === 1);
-  if (newcomers.length) say(`Admitted: ${listed(newcomers)}. Each got a row and pages for all its known tokens.`, "batch");
+  if (newcomers.length) say(`Admitted: ${listed(newcomers)}. ${newcomers.length === 1 ? "It" : "Each"} got a row and pages for all its known tokens.`, "batch");
   for (const [seq, tokens] of entry.hits ?? []) {
     say(`Sequence ${seq} found ${plural(tokens, "token")} in the cache and need not compute them.`, "prefix");
   }
@@ -57,7 +57,8 @@ export function eventsOf(state, trace) {
   const leavers = Array.isArray(entry.running) ? [] : (entry.running?.out ?? []).filter((seq) => !live.has(seq));
   if (leavers.length) {
     const reasons = [...new Set(leavers.map((seq) => trace.sequences.find((each) => each.id === seq)?.finish ?? "?"))];
-    say(`Ended (${reasons.join(", ")}): ${listed(leavers)}. Their pages are free again.`, "batch");
+    const whose = leavers.length === 1 ? "Its" : "Their";
+    say(`Ended (${reasons.join(", ")}): ${listed(leavers)}. ${whose} pages are free again.`, "batch");
   }
   if (entry.bucket) {
     const [rows, tokens] = entry.bucket;
