@@ -1,4 +1,4 @@
-"""Requests become prompts and SamplingParams, outputs become responses: without a server, with an LLM in the same process."""
+"""Requests become prompts and SamplingParams, outputs become responses: no server is needed, an LLM in the same process is enough."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from minfer.outputs import Logprob
 from minfer.serve.convert import SAME, detokenize, params_of, prompts_of, tokenize
 from minfer.serve.errors import LONGEST, ApiError, from_validation
 from minfer.serve.protocol import NOT_OFFERED, ChatCompletionRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest
+from minfer.serve.replies import json_response
 from minfer.serve.responses import LEAST, chat_logprobs, completion_logprobs, entries_of, response_of
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -148,4 +149,5 @@ def test_errors_say_which_field():
     assert " or " in str(made)
     broken = from_validation([{"loc": ("body", 12), "msg": "JSON decode error", "type": "json_invalid"}])
     assert (broken.param, str(broken)) == (None, "the body: JSON decode error")
+    assert json.loads(json_response({"said": "\ud83d"}).body) == {"said": "\ud83d"}  # which UTF-8 cannot say
     assert len(ApiError(400, "x" * 10**6).body["error"]["message"]) < LONGEST + 10
