@@ -278,6 +278,17 @@ def test_files_that_cannot_be(unbroken, tmp_path):
         run_batch(unbroken[0], tmp_path / "no" / "out", None, "tiny")
 
 
+def test_without_a_terminal_a_line_now_and_then_says_how_far_it_is(llm, unbroken, tmp_path, monkeypatch):
+    """Lines, share of the input, speed, and the time left; the last one says that all is done."""
+    monkeypatch.setattr("minfer.batch.progress.EVERY", -1.0)
+    said: list[str] = []
+    run_batch(unbroken[0], tmp_path / "out", answers_of(llm), "tiny", said.append)
+    assert len(said) == 26
+    assert said[0].startswith("1 lines, ")
+    assert said[-1].startswith("26 lines, 100% of the input, ")
+    assert said[-1].endswith("tokens/s, about 0 min left")
+
+
 def test_a_step_that_fails_leaves_what_was_done_and_an_engine_that_works(llm, unbroken, tmp_path, monkeypatch):
     """The error reaches the caller; the next run goes on."""
     source, whole = unbroken
