@@ -21,7 +21,7 @@ class Fake:
 
     Args:
         ttft, interval: seconds to the first token, and from one to the next.
-        fault: of every request whose prompt begins with `bad`: "refuse", "cut", "error", "nonsense", "silent" or "empty".
+        fault: of every request whose prompt begins with `bad`: "refuse", "cut", "error", "nonsense", "silent", "empty" or "early".
         usage: whether it counts tokens; pieces: how many bytes of an event are sent at once, 0: whole events.
     """
 
@@ -85,7 +85,8 @@ class Fake:
             self.send(writer, b'{"id": "x", "choices": [{"index": 0, "text": "", "finish_reason": "length"}]}')
         if self.usage:
             self.send(writer, b'{"id": "x", "choices": [], "usage": {"completion_tokens": %d}}' % asked["max_tokens"])
-        self.send(writer, b"[DONE]")
+        if fault != "early":
+            self.send(writer, b"[DONE]")
         writer.write(b"0\r\n\r\n")
 
     def send(self, writer: asyncio.StreamWriter, data: bytes) -> None:

@@ -74,6 +74,7 @@ def test_an_open_loop_sends_when_requests_are_due():
         ("nonsense", "an event that is not OpenAI's: <html>"),
         ("silent", "ReadTimeout"),
         ("empty", "an answer without a token"),
+        ("early", "the stream ended without [DONE]"),
     ],
 )
 def test_a_request_that_fails_is_counted_and_harms_no_other(fault, said):

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from minfer.batch.jobs import Done
 
 EVERY = 30.0  # seconds between two lines
+ENOUGH = 0.01  # share of the input from which the time left can be told
 
 
 class BatchProgress:
@@ -52,9 +53,9 @@ class BatchProgress:
         self._bar.update(self._task, completed=done.end, lines=self._lines, speed=speed)
         if self._bar.disable and time.monotonic() > self._said + EVERY:
             self._said = time.monotonic()
-            left = self.seconds * (self._total - done.end) / max(done.end - self._start, 1)
-            share = done.end / self._total
-            self._announce(f"{self._lines} lines, {share:.0%} of the input, {speed:.0f} tokens/s, about {left / 60:.0f} min left")
+            share, mine = done.end / self._total, (done.end - self._start) / self._total
+            left = f", about {self.seconds * (1 - share) / mine / 60:.0f} min left" if mine > ENOUGH else ""
+            self._announce(f"{self._lines} lines, {share:.0%} of the input, {speed:.0f} tokens/s{left}")
 
     def __enter__(self) -> BatchProgress:
         self._bar.start()

@@ -9,6 +9,7 @@ span as one stream and hands the records over piece by piece; only at a span's e
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -104,7 +105,8 @@ def on_ray(
         needs = {"num_gpus": gpus} if there else {"num_cpus": 1}
         context = ray.data.DataContext.get_current()
         context.execution_options.preserve_order = True
-        context.enable_progress_bars = False
+        context.enable_progress_bars = False  # run.py has one of its own
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # it shows stacks of forty frames
         spans = [each._asdict() for each in spans_of(items, span or SPAN * max_num_seqs)]
         made = ray.data.from_items(spans, override_num_blocks=len(spans)).map_batches(
             EngineActor,
@@ -117,14 +119,14 @@ def on_ray(
             for row in made.iter_rows():
                 yield Done(**row)
         except (ray.exceptions.RayError, ray.exceptions.UserCodeException) as error:
-            raise MinferError(f"an engine of the Ray cluster failed: {reason_of(error)}; the same command goes on from here") from error
+            reason = reason_of(error, ray.exceptions.RayError)
+            raise MinferError(f"an engine of the Ray cluster failed: {reason}; the same command goes on from here") from error
 
     return answers
 
 
-def reason_of(error: BaseException) -> str:
-    """What went wrong in the actor, without the frames that Ray puts around it."""
-    while (cause := getattr(error, "cause", None) or error.__cause__) is not None:
-        error = cause
-    lines = [each for each in str(error).splitlines() if each.strip()]
-    return lines[-1].strip() if lines else type(error).__name__
+def reason_of(error: BaseException, kind: type[BaseException]) -> str:
+    """The last line of what an actor said, without the frames that Ray puts around it. `kind`: of the errors that carry such a text."""
+    told = next((each for each in (error, error.__cause__) if isinstance(each, kind)), error)
+    lines = [line for line in str(told).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else type(told).__name__

@@ -42,6 +42,17 @@ def gone(processes: list[psutil.Process], seconds: float = 120) -> bool:
 
 
 @pytest.mark.slow
+def test_an_engine_that_cannot_be_built_says_why(tmp_path: Path):
+    """In one line at the end, though it was built in another process."""
+    pytest.importorskip("ray")
+    source = write(tmp_path / "in.jsonl", many_lines(3))
+    process = start(source, tmp_path / "out.jsonl", str(tmp_path / "none"), "--engines", "1")
+    _, said = process.communicate(timeout=240)
+    assert process.returncode == 1
+    assert "error: an engine of the Ray cluster failed: minfer.errors.ModelError: no model is called" in said.splitlines()[-1]
+
+
+@pytest.mark.slow
 def test_two_engines_write_the_file_of_one_also_after_a_kill(tmp_path: Path):
     """Spans of the 600 lines go to two actors; the records are in the input's order, byte for byte those of one engine."""
     pytest.importorskip("ray")

@@ -6,6 +6,9 @@ import json
 import random
 from pathlib import Path
 
+from minfer.batch.jobs import Jobs, run_items
+from minfer.batch.run import run_batch
+
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 BAD = [b"{", b"\xff\xfe", b"[1]", b'{"custom_id": 7}', b'{"custom_id": "x", "method": "GET"}', b'{"custom_id": "y", "x": NaN}', b"null"]
 
@@ -46,3 +49,15 @@ def write(path: Path, lines: list[bytes], end: bytes = b"\n") -> Path:
 
 def records(path: Path) -> list[dict]:
     return [json.loads(each) for each in path.read_bytes().splitlines()]
+
+
+def answers_of(llm, window: int = 8):
+    """The answers of an engine that is already there."""
+    return lambda items: run_items(Jobs(llm, "tiny"), items, window)
+
+
+def outcome(llm, folder: Path, lines: list[bytes], **options) -> list[dict]:
+    source = write(folder / "in.jsonl", lines)
+    (folder / "out.jsonl").unlink(missing_ok=True)
+    run_batch(source, folder / "out.jsonl", answers_of(llm, **options), "tiny")
+    return records(folder / "out.jsonl")
