@@ -12,6 +12,7 @@ import time
 import psutil
 import pytest
 import rank_parts
+from cli_runner import run as cli
 from engine_fixtures import MIXES, checkpoint, greedy, make_engine, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -114,7 +115,7 @@ def test_ray_says_what_is_wrong(ray):
     address = {"device": "cpu", "executor": "ray", "max_model_len": 64}
     with pytest.raises(MinferError, match=r"no Ray cluster can be joined at '127\.0\.0\.1:1'"):
         LLM(str(model(4)), tensor_parallel_size=2, ray_address="127.0.0.1:1", **address)
-    path = checkpoint("llama", num_attention_heads=1024, num_key_value_heads=1024, head_dim=4)
+    path = checkpoint("llama", num_attention_heads=1024, num_key_value_heads=1024, head_dim=4, hidden_size=1024)
     with pytest.raises(MinferError, match=r"needs 1024 CPUs, and the Ray cluster has \d+"):
         LLM(str(path), tensor_parallel_size=1024, **address)
     with LLM(str(model(4)), stage="chunked", tensor_parallel_size=2, **address) as llm:
@@ -178,6 +179,12 @@ def test_lives_end():
     del two, stream, team, result
     gc.collect()
     assert children() == []
+
+
+def test_the_command_line_takes_ranks():
+    """--tp 2 gives the text of one rank."""
+    options = ["--model", str(model(4)), "--device", "cpu", "--stage", "chunked", "--max-model-len", "64", "--max-tokens", "8"]
+    assert cli("generate", "hello", *options, "--tp", "2").stdout == cli("generate", "hello", *options).stdout
 
 
 def test_what_does_not_go_together():

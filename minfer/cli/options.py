@@ -89,7 +89,8 @@ class LLMOptions(EngineOptions):
         swaps = self.swaps()
         llm = LLM(self.model, stage=self.stage, swap=swaps, revision=self.revision, **self.for_config())
         parts = "".join(f", {slot}={part}" for slot, part in swaps.items())
-        note(f"stage {llm.stage.name}{parts}: {llm.why_stage}")
+        ranks = f", on {self.tp} ranks" if (self.tp or 1) > 1 else ""
+        note(f"stage {llm.stage.name}{parts}{ranks}: {llm.why_stage}")
         return llm
 
 

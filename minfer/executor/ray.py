@@ -12,6 +12,8 @@ this process.
 from __future__ import annotations
 
 import os
+import socket
+import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -28,6 +30,7 @@ needs = {"ray"}
 TICK = 1.0  # seconds between two looks at the actors
 SILENT = 7  # ticks without an answer
 GRACE = 4  # looks at the actors for a reason, once one says that it lost another
+PROBING = 5.0  # seconds for the cluster to answer
 PLACING = 60.0  # seconds to wait for room in the cluster
 STORE = 2**27  # bytes of Ray's object store, in a cluster made here: only plans and results pass
 GONE = "the engine is gone with it: its requests have ended; make a new one"
@@ -44,15 +47,22 @@ class RayExecutor(ParallelExecutor):
 
 
 class Actor:
-    """A rank in an actor."""
+    """A rank in an actor. After a failed call nothing more is carried out: every later call gives the same error."""
 
     def __init__(self, rank: int, size: int):
         import ray
 
         self.this = Rank(rank, size, ray.util.get_node_ip_address())
+        self.error: Exception | None = None
 
     def carry_out(self, method: Callable, *arguments: Any) -> Any:
-        return method(self.this, *arguments)
+        if self.error is not None:
+            raise self.error
+        try:
+            return method(self.this, *arguments)
+        except Exception as error:
+            self.error = error
+            raise
 
     def beat(self) -> None:
         """Answered in a thread of its own."""
@@ -65,7 +75,8 @@ class RayTeam:
         self.ray = join(address)
         self.numbers, self.closed = 0, False
         self.failure: MinferError | None = None
-        self.asked: list[dict[int, Any]] = [{} for _ in range(size)]  # by rank: number → reference of a call not taken yet
+        self.asked: list[dict[int, Any]] = [{} for _ in range(size)]  # by rank: number → reference of a result not taken yet
+        self.launches: list[list[Any]] = [[] for _ in range(size)]  # by rank: references of launches not known to have ended
         self.beats: list[Any] = [None] * size  # references of the questions under way
         self.silent = [0] * size
         self.actors: list[Any] = []
@@ -100,11 +111,16 @@ class RayTeam:
         self.numbers += 1
         for rank in ranks:
             run = self.actors[rank].carry_out.options(concurrency_group="work")
-            self.asked[rank][self.numbers] = run.remote(method, *arguments)
+            reference = run.remote(method, *arguments)
+            if method is Rank.launch:
+                self.launches[rank].append(reference)
+            else:
+                self.asked[rank][self.numbers] = reference
         return self.numbers
 
     def result(self, rank: int, number: int) -> Any:
-        wanted = self.asked[rank].pop(number)
+        wanted = self.asked[rank][number]
+        self.asked[rank] = {later: each for later, each in self.asked[rank].items() if later > number}
         while True:
             self._check()
             if self.ray.wait([wanted], timeout=TICK)[0]:
@@ -157,16 +173,19 @@ class RayTeam:
             self.failure = failure
 
     def _sweep(self) -> None:
-        """Drop what has ended and nobody asked the result of, and look for failures in it."""
-        for rank, asked in enumerate(self.asked):
-            ended = self.ray.wait(list(asked.values()), num_returns=len(asked), timeout=0)[0] if asked else []
-            for number in [number for number, reference in asked.items() if reference in ended]:
-                self._get(rank, asked.pop(number))
+        """Look for failures in the launches that have ended, and forget these."""
+        for rank, launches in enumerate(self.launches):
+            ended, self.launches[rank] = self.ray.wait(launches, num_returns=len(launches), timeout=0) if launches else ([], [])
+            for reference in ended:
+                self._get(rank, reference)
 
     def _tick(self) -> None:
         """The caller has waited in vain for some time: look for failures, and ask the actors whether they are there."""
         self._sweep()
         for rank, actor in enumerate(self.actors):
+            asked = list(self.asked[rank].values())
+            for reference in self.ray.wait(asked, num_returns=len(asked), timeout=0)[0] if asked else ():
+                self._get(rank, reference)
             if self.beats[rank] is not None and self.ray.wait([self.beats[rank]], timeout=0)[0]:
                 self._get(rank, self.beats[rank])
                 self.beats[rank], self.silent[rank] = None, 0
@@ -190,11 +209,15 @@ def join(address: str | None) -> Any:
         found = address or os.environ.get("RAY_ADDRESS")
         if found is None:
             os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else a token is written into the home folder
-            ray.init("local", include_dashboard=False, object_store_memory=STORE, **quiet)
+            path = {"env_vars": {"PYTHONPATH": os.pathsep.join(map(str, sys.path))}}  # what this process can import, actors can
+            ray.init("local", include_dashboard=False, object_store_memory=STORE, runtime_env=path, **quiet)
         else:
             try:
+                host, _, port = found.removeprefix("ray://").rpartition(":")
+                if host and port.isdecimal():  # Ray itself would try for minutes
+                    socket.create_connection((host, int(port)), PROBING).close()
                 ray.init(found, **quiet)
-            except (ConnectionError, RuntimeError, ValueError) as error:
+            except (OSError, RuntimeError, ValueError) as error:
                 raise MinferError(
                     f"no Ray cluster can be joined at {found!r}: {error}; start one with `ray start --head`, or leave the address out"
                 ) from error
