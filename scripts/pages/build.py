@@ -78,6 +78,7 @@ def navigation(course: list, books: dict[str, Path], there: set[str]) -> list:
         {"Notebooks": [f"notebooks/{name}.md" for name in books]},
         {"Stages": ["ladder.md", *(f"stages/{stage.name}.md" for stage in STAGES.values())]},
         {"Slots": ["slots.md", *(f"slots/{slot}.md" for slot in SLOTS), "parity.md"]},
+        {"Use": ["serving.md", "batch.md", "many-machines.md"]},
         {"Measure": ["performance.md", "trace.md", "plan.md"]},
         {"Teach": ["instructors.md", "chapters/FORMAT.md", "chapters/CHANGES.md"]},
         {"Reference": [*reference, "reference/cli.md", "design.md", "changelog.md", "contributing.md"]},
