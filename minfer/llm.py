@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from minfer.admission import is_list_like
+from minfer.choice import best_stage, with_executor, with_swaps
 from minfer.config import make_config
 from minfer.engine import Engine, Stats
 from minfer.errors import MinferError, PartError
@@ -22,16 +23,14 @@ from minfer.hub import find_model
 from minfer.outputs import RequestOutput
 from minfer.params import SamplingParams
 from minfer.progress import TokenProgress
-from minfer.resolve import best_stage, ignored_slots, why_not
-from minfer.stages import DECODER, HF, RAY, STAGES, TENSOR_PARALLEL, Stage, find_stage
+from minfer.resolve import ignored_slots, why_not
+from minfer.stages import HF, Stage, find_stage
 from minfer.text.chat import chat_prompt_ids
 from minfer.tokenizer import load_tokenizer
 from minfer.trace.recording import check_place, record
 
 log = logging.getLogger(__name__)
 
-LOCAL = DECODER.executor
-MANY = {"processes": TENSOR_PARALLEL.executor, "ray": RAY.executor}  # executors on many devices
 
 Prompt = str | list[int]
 Messages = list[dict[str, Any]]
@@ -229,39 +228,6 @@ class LLM:
 
     def __exit__(self, *exception) -> None:
         self.close()
-
-
-def with_executor(stage: Stage, executor: str | None, size: int) -> Stage:
-    """The stage on many devices, where these are asked for and its executor runs on one.
-
-    Raises:
-        MinferError: no executor is called that, or the stage's model is not ours to cut.
-    """
-    if executor is None and (size == 1 or stage.executor not in (LOCAL, HF.executor)):
-        return stage
-    executor = "processes" if executor is None else executor
-    if executor not in MANY:
-        raise MinferError(f"executor={executor!r} is none of {', '.join(map(repr, MANY))}; leave it out for the stage's own")
-    if stage.executor == HF.executor:
-        raise MinferError(
-            f"the stage {stage.name!r} runs transformers' own model, on one device; take a later stage, such as 'decoder', "
-            f"for tensor_parallel_size={size}"
-        )
-    found = stage.with_parts(executor=MANY[executor])
-    return next((each for each in STAGES.values() if each.parts() == found.parts()), found)
-
-
-def with_swaps(stage: Stage, swap: Mapping[str, str] | None) -> Stage:
-    """The stage with parts swapped in.
-
-    Raises:
-        PartError: `swap` is no mapping of slots to names. MinferError: there is no such slot.
-    """
-    if swap is None:
-        return stage
-    if not isinstance(swap, Mapping) or not all(isinstance(text, str) for pair in swap.items() for text in pair):
-        raise PartError(f"swap={swap!r} must be a dict from slots to parts, such as {{'attention': 'mine.py:attention'}}")
-    return stage.with_parts(**swap)
 
 
 def _as_list(prompts: Prompt | list[Prompt]) -> list[Prompt]:

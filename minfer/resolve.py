@@ -12,7 +12,6 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
-import logging
 import shutil
 import sys
 from pathlib import Path
@@ -22,9 +21,7 @@ import torch
 
 from minfer.errors import PartError
 from minfer.parts import SLOTS
-from minfer.stages import CPU, CPU_TORCH, LADDER, Stage
-
-log = logging.getLogger(__name__)
+from minfer.stages import Stage
 
 NEEDS = {  # what a part may need, and how to say that it is lacking
     "cuda": "an NVIDIA GPU that PyTorch can use (torch.cuda.is_available() is False)",
@@ -105,23 +102,7 @@ def is_cpu(device: object) -> bool:
     return str(device).startswith("cpu")
 
 
-def best_stage(device: object = "auto") -> tuple[Stage, str]:
-    """The fastest stage that this machine can run, and why it is that one.
-
-    Without a GPU this builds the attention in C++, if it has not been built before. Where it cannot be, a warning says why.
-    """
-    on_cpu = "cuda" not in machine() or is_cpu(device)
-    if on_cpu and why_not(CPU_TORCH) is None:
-        reason = why_not(CPU) or _why_not_loaded(CPU.attention)
-        if reason is None:
-            return CPU, "it is the fastest mix of parts without a GPU"
-        log.warning("not the stage 'cpu' but 'cpu-torch', which is slower on long contexts: %s", reason)
-        return CPU_TORCH, "it is the fastest mix of parts without a GPU and without parts in C++"
-    stage = next(stage for stage in reversed(LADDER) if why_not(stage, device) is None)
-    return stage, "it is the last stage of the ladder that this machine can run"
-
-
-def _why_not_loaded(name: str) -> str | None:
+def why_not_loaded(name: str) -> str | None:
     """Why the part's module cannot be imported; None if it can."""
     try:
         _load(name)

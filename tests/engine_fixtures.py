@@ -12,11 +12,11 @@ from pathlib import Path
 
 import torch
 
+from minfer.choice import best_stage
 from minfer.config import make_config
 from minfer.engine import Engine
 from minfer.outputs import RequestOutput
 from minfer.params import SamplingParams
-from minfer.resolve import best_stage
 from minfer.stages import CHUNKED, CONTINUOUS, PAGED, STAGES, Stage
 from minfer.testing.checkpoints import make_checkpoint
 from minfer.testing.invariants import check_idle

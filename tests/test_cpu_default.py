@@ -14,8 +14,9 @@ from engine_fixtures import checkpoint, oracle
 
 from minfer import LLM, SamplingParams
 from minfer.bench import ladder
+from minfer.choice import best_stage
 from minfer.errors import PartError
-from minfer.resolve import best_stage, machine
+from minfer.resolve import machine
 from minfer.stages import CPU, CPU_TORCH, LADDER
 
 MODULE = "minfer.attention.cpp"

@@ -10,9 +10,10 @@ from engine_fixtures import CPU, MIXES, checkpoint, greedy, ids_of, make_engine,
 
 import minfer
 from minfer import LLM
+from minfer.choice import best_stage
 from minfer.errors import MinferError, PartError
 from minfer.parts import SLOTS
-from minfer.resolve import NEEDS, best_stage, machine, missing, resolve, why_not
+from minfer.resolve import NEEDS, machine, missing, resolve, why_not
 from minfer.stages import STAGES
 
 HOME = Path(minfer.__file__).parent

@@ -19,10 +19,11 @@ import torch
 from minfer.bench.profile import StepProfile, profile_decode, time_decode
 from minfer.bench.run import Run, median_speed, run_workload, warm_up
 from minfer.bench.workload import Workload
+from minfer.choice import best_stage
 from minfer.engine import Stats
 from minfer.hf_model import hide_loading_bars
 from minfer.llm import LLM
-from minfer.resolve import best_stage, ignored_slots, why_not
+from minfer.resolve import ignored_slots, why_not
 from minfer.stages import HF, LADDER, Stage, find_stage
 
 MIB = 2**20

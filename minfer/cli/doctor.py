@@ -131,7 +131,8 @@ def compiler() -> Check:
 
 
 def stage() -> Check:
-    from minfer.resolve import best_stage, why_not
+    from minfer.choice import best_stage
+    from minfer.resolve import why_not
 
     best, why = best_stage()
     reason = why_not(best)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from minfer.choice import best_stage
 from minfer.errors import PartError
 from minfer.parts import SLOTS
-from minfer.resolve import best_stage, machine, missing, origin, resolve
+from minfer.resolve import machine, missing, origin, resolve
 from minfer.testing.properties import Place
 
 INTERPRET = "TRITON_INTERPRET"  # Triton reads it when it is first imported, so it cannot be switched within a process
