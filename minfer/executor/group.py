@@ -4,7 +4,7 @@ gloo on CPUs; NCCL on GPUs, and for small sums PyTorch's one-shot kernel over sy
 directly, which for a few kilobytes takes a fraction of the time that NCCL needs. Both can be recorded in a CUDA graph. Every rank
 gets the same bits, so that all of them sample the same tokens.
 
-From: `shard.connect` calls it behind the projections. To: the next norm, on every rank.
+From: `Shard.connect` calls it behind the projections. To: the next norm, on every rank.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from minfer.errors import MinferError
 from minfer.executor.group import PeerLost
 from minfer.executor.parallel import ParallelExecutor
 from minfer.executor.rank import Rank
+from minfer.shard import Shard
 
 needs = {"ray"}
 
@@ -36,11 +37,18 @@ GONE = "the engine is gone with it: its requests have ended; make a new one"
 class RayExecutor(ParallelExecutor):
     """An actor for each rank."""
 
+    shard = Shard
+
     def __init__(self, config, stage, block_size: int):
         size, on_gpu = config.tensor_parallel_size, config.device.type == "cuda"
         # An actor sees its own GPU only, as the first.
         devices = [torch.device("cuda", 0) if on_gpu else config.device] * size
-        super().__init__(config, stage, block_size, RayTeam(size, on_gpu, config.ray_address), devices)
+        super().__init__(config, stage, block_size, self.team_on(join(config.ray_address), size, on_gpu), devices)
+
+    @staticmethod
+    def team_on(ray: Any, size: int, on_gpu: bool) -> RayTeam:
+        """The ranks on the cluster that `ray` has joined."""
+        return RayTeam(ray, size, on_gpu)
 
 
 class Actor:
@@ -61,8 +69,8 @@ class Actor:
 class RayTeam:
     """The actors, and the references to what they were asked."""
 
-    def __init__(self, size: int, on_gpu: bool, address: str | None):
-        self.ray = join(address)
+    def __init__(self, ray: Any, size: int, on_gpu: bool):
+        self.ray = ray
         self.numbers, self.closed = 0, False
         self.failure: MinferError | None = None
         self.asked: list[dict[int, Any]] = [{} for _ in range(size)]  # by rank: number → reference of a call not taken yet
@@ -78,6 +86,7 @@ class RayTeam:
 
     def _start(self, size: int, on_gpu: bool) -> None:
         ray, kind = self.ray, "GPU" if on_gpu else "CPU"
+        # ch15 task1: reserve a GPU, or a CPU, for each rank: self.place; a MinferError where there are too few, or too few free in time
         there = int(ray.cluster_resources().get(kind, 0))
         if there < size:
             raise MinferError(
@@ -90,6 +99,7 @@ class RayTeam:
                 f"tensor_parallel_size={size}: of the Ray cluster's {there} {kind}s {free:g} have been free for {PLACING:.0f} s; "
                 "lower it, or end other actors"
             )
+        # end of ch15 task1
         where = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(self.place)
         shape = {"num_gpus": 1, "num_cpus": 0} if on_gpu else {"num_cpus": 1}
         made = ray.remote(concurrency_groups={"beat": 1, "work": 1})(Actor).options(scheduling_strategy=where, **shape)
@@ -98,20 +108,24 @@ class RayTeam:
     def call(self, ranks: Iterable[int], method: Callable, *arguments: Any) -> int:
         self._check()
         self.numbers += 1
+        # ch15 task2: let the actors of these ranks carry it out, in their group "work", and keep the references
         for rank in ranks:
             run = self.actors[rank].carry_out.options(concurrency_group="work")
             self.asked[rank][self.numbers] = run.remote(method, *arguments)
+        # end of ch15 task2
         return self.numbers
 
     def result(self, rank: int, number: int) -> Any:
         wanted = self.asked[rank].pop(number)
         while True:
             self._check()
+            # ch15 task2: wait for it for one tick; if it has ended, take the value, look at the other calls, and give it if all is well
             if self.ray.wait([wanted], timeout=TICK)[0]:
                 value = self._get(rank, wanted)
                 self._sweep()
                 self._check()
                 return value
+            # end of ch15 task2
             self._tick()
 
     def close(self) -> None:
@@ -136,6 +150,7 @@ class RayTeam:
 
     def _get(self, rank: int, reference: Any) -> Any:
         """The value of a call that has ended; None, and the failure is kept, where it failed."""
+        # ch15 task2: ray.get, and a failure for each way in which it may raise: an error in the rank, or the actor's death
         try:
             return self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
@@ -149,6 +164,7 @@ class RayTeam:
         except self.ray.exceptions.RayError as error:
             reason = str(error).partition("\n")[0]
             self._fail(MinferError(f"rank {rank} of {len(self.actors)} has died, and {GONE} (Ray says: {reason})"))
+        # end of ch15 task2
         return None
 
     def _fail(self, failure: MinferError) -> None:
@@ -166,6 +182,7 @@ class RayTeam:
     def _tick(self) -> None:
         """The caller has waited in vain for some time: look for failures, and ask the actors whether they are there."""
         self._sweep()
+        # ch15 task3: one beat under way for each actor, in its group "beat"; one that has not answered for SILENT ticks has failed
         for rank, actor in enumerate(self.actors):
             if self.beats[rank] is not None and self.ray.wait([self.beats[rank]], timeout=0)[0]:
                 self._get(rank, self.beats[rank])
@@ -175,6 +192,7 @@ class RayTeam:
             if self.silent[rank] > SILENT:
                 what = f"has not answered for {SILENT * TICK:.0f} s: it hangs"
                 self._fail(MinferError(f"rank {rank} of {len(self.actors)} {what}, and {GONE}"))
+        # end of ch15 task3
 
 
 def join(address: str | None) -> Any:
