@@ -14,7 +14,7 @@ from minfer.course.chapter import ENGINE, Chapter, ChapterError, SelfCheck, Task
 from minfer.stages import STAGES
 
 FILE = "chapter.toml"
-NEEDS = ("triton",)
+NEEDS = ("triton", "ray")
 HINTS = 3
 POINTS = 10  # of a chapter's core tasks
 FOLDER = re.compile(r"(\d\d)_(\w+)")
@@ -140,7 +140,7 @@ def _check(chapter: Chapter, read: Reader, number: int) -> None:
         if name and name not in STAGES:
             raise read.error(f"{key} = {name!r} is no stage; the stages are {', '.join(STAGES)}")
     if unknown := set(chapter.needs) - set(NEEDS):
-        raise read.error(f"needs = {', '.join(unknown)} is not known; known is {', '.join(NEEDS)}")
+        raise read.error(f"needs = {', '.join(unknown)} is not known; known are {', '.join(NEEDS)}")
     slots = chapter.built.parts()
     for slot, name in chapter.part.items():
         if slot not in slots:

@@ -122,11 +122,11 @@ class RayTeam:
             # ch15 task2: wait for it for one tick; if it has ended, take the value, look at the other calls, and give it if all is well
             if self.ray.wait([wanted], timeout=TICK)[0]:
                 value = self._get(rank, wanted)
-                self._sweep()
+                self._sweep(number)
                 self._check()
                 return value
             # end of ch15 task2
-            self._tick()
+            self._tick(number)
 
     def close(self) -> None:
         if not self.closed and self.ray.is_initialized():
@@ -143,7 +143,7 @@ class RayTeam:
                 raise MinferError("this engine is closed; make a new one")
             return
         for _ in range(GRACE if isinstance(self.failure, PeerLost) and not self.closed else 0):
-            self._tick()
+            self._tick(0)
             time.sleep(TICK / 2)
         self.close()
         raise type(self.failure)(str(self.failure))
@@ -172,16 +172,18 @@ class RayTeam:
         if self.failure is None or (isinstance(self.failure, PeerLost) and not isinstance(failure, PeerLost)):
             self.failure = failure
 
-    def _sweep(self) -> None:
-        """Drop what has ended and nobody asked the result of, and look for failures in it."""
+    def _sweep(self, before: int) -> None:
+        """Look for failures in what has ended, and drop it if it was asked before that call: nobody will take it."""
         for rank, asked in enumerate(self.asked):
             ended = self.ray.wait(list(asked.values()), num_returns=len(asked), timeout=0)[0] if asked else []
             for number in [number for number, reference in asked.items() if reference in ended]:
-                self._get(rank, asked.pop(number))
+                self._get(rank, asked[number])
+                if number < before:
+                    del asked[number]
 
-    def _tick(self) -> None:
+    def _tick(self, waiting_for: int) -> None:
         """The caller has waited in vain for some time: look for failures, and ask the actors whether they are there."""
-        self._sweep()
+        self._sweep(waiting_for)
         # ch15 task3: one beat under way for each actor, in its group "beat"; one that has not answered for SILENT ticks has failed
         for rank, actor in enumerate(self.actors):
             if self.beats[rank] is not None and self.ray.wait([self.beats[rank]], timeout=0)[0]:
