@@ -8,7 +8,7 @@
 #   minfer check ch15 -k task1     one task only
 #   minfer hint ch15 task1         a hint; --more for the next one
 #
-# A starter of minfer 0.1.0, text 9b299c08.
+# A starter of minfer 0.1.0, text 2c86f8a5.
 
 """Tensor parallelism over a Ray cluster: each rank is an actor, on whichever machine has a GPU (or a CPU) free for it.
 
@@ -32,7 +32,7 @@ import torch
 from minfer.errors import MinferError
 from minfer.executor.group import PeerLost
 from minfer.executor.parallel import ParallelExecutor
-from minfer.executor.ray import GONE, GRACE, PLACING, SILENT, TICK, Actor, join
+from minfer.executor.ray import GONE, GRACE, PLACING, SILENT, STARTING, TICK, Actor, join
 from minfer.shard import Shard
 
 needs = {"ray"}
@@ -64,7 +64,7 @@ class RayTeam:
         self.failure: MinferError | None = None
         self.asked: list[dict[int, Any]] = [{} for _ in range(size)]  # by rank: number → reference of a call not taken yet
         self.beats: list[Any] = [None] * size  # references of the questions under way
-        self.silent = [0] * size
+        self.silent = [-STARTING] * size  # ticks since each actor was last heard
         self.actors: list[Any] = []
         self.place = None
         try:

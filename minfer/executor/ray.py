@@ -28,6 +28,7 @@ needs = {"ray"}
 
 TICK = 1.0  # seconds between two looks at the actors
 SILENT = 7  # ticks without an answer
+STARTING = 60  # more of them for the first, since the actor's process has to start
 GRACE = 4  # looks at the actors for a reason, once one says that it lost another
 PLACING = 60.0  # seconds to wait for room in the cluster
 STORE = 2**27  # bytes of Ray's object store, in a cluster made here: only plans and results pass
@@ -75,7 +76,7 @@ class RayTeam:
         self.failure: MinferError | None = None
         self.asked: list[dict[int, Any]] = [{} for _ in range(size)]  # by rank: number → reference of a call not taken yet
         self.beats: list[Any] = [None] * size  # references of the questions under way
-        self.silent = [0] * size
+        self.silent = [-STARTING] * size  # ticks since each actor was last heard
         self.actors: list[Any] = []
         self.place = None
         try:

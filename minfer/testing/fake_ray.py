@@ -94,6 +94,7 @@ class FakeActor:
         self.ray, self.rank, self.options = ray, rank, options
         self.dies_at = self.hangs_at = math.inf
         self.killed = False
+        self.starts_at = ray.clock + ray.starting
         self.free_at: dict[str | None, float] = {}  # by group
         self.calls: list[tuple[Callable, tuple]] = []
         self.carry_out = Method(self, self._carry_out)
@@ -119,16 +120,20 @@ class Method:
     def remote(self, *arguments: Any) -> Reference:
         actor, ray = self.actor, self.actor.ray
         seconds, run = self.answer(*arguments)
-        due = max(ray.clock, actor.free_at.get(self.group, 0.0)) + seconds
+        due = max(ray.clock, actor.free_at.get(self.group, actor.starts_at)) + seconds
         actor.free_at[self.group] = due
         return Reference(actor, due, run)
 
 
 class FakeRay:
-    """The module `ray`, of a cluster with these hosts. What others use is free from `frees_at` on."""
+    """The module `ray`, of a cluster with these hosts. What others use is free from `frees_at` on.
 
-    def __init__(self, hosts: list[Host], frees_at: float = math.inf, seconds: dict[int, float] | None = None, beat: float = SOON):
-        self.hosts, self.frees_at, self.seconds, self.beat_seconds = hosts, frees_at, seconds or {}, beat
+    starting: seconds until an actor's process is there; beat: until an actor says that it is. `seconds`: of a rank's work.
+    """
+
+    def __init__(self, hosts: list[Host], frees_at: float = math.inf, starting: float = 0.0, beat: float = SOON):
+        self.hosts, self.frees_at, self.starting, self.beat_seconds = hosts, frees_at, starting, beat
+        self.seconds: dict[int, float] = {}
         self.clock = 0.0
         self.placements: list[Group] = []
         self.actors: list[FakeActor] = []
