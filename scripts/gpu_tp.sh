@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tests and measures tensor parallelism on two GPUs of one machine. `scripts/gpu_tp.sh FOLDER CARD` writes FOLDER/tp-llama-8b-CARD.json.
+# Measures and tests tensor parallelism on two GPUs of one machine. `scripts/gpu_tp.sh FOLDER CARD` writes FOLDER/tp-llama-8b-CARD.json.
 #
 # Some three minutes. The model has random weights of the named shape, so nothing is downloaded.
 set -u
@@ -9,7 +9,8 @@ python=${PYTHON:-python3}
 export PYTHONPATH=. PYTHONUNBUFFERED=1
 mkdir -p "$folder"
 
-"$python" -m pytest -m gpu tests/test_gpu_tensor_parallel.py --durations=5
+timeout 115 "$python" scripts/tp_steps.py --model dummy:llama-8b --sizes 1,2 --batch 1 --batch 128 \
+    --json "$folder/tp-llama-8b-$card.json"
 failed=$?
-"$python" scripts/tp_steps.py --model dummy:llama-8b --sizes 1,2 --batch 1 --batch 128 --json "$folder/tp-llama-8b-$card.json" || failed=1
+timeout 80 "$python" -m pytest -m gpu tests/test_gpu_tensor_parallel.py -s --durations=5 || failed=1
 exit $failed

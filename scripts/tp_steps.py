@@ -22,8 +22,10 @@ from minfer import LLM
 from minfer.bench.all_reduce import time_all_reduces
 from minfer.bench.breakdown import break_down
 from minfer.bench.latency import latency
+from minfer.bench.profile import WARM
 from minfer.bench.ranks import has_ranks
 from minfer.bench.report import check_writable, header, write_json
+from minfer.bench.steady import decoding, seconds_of
 
 
 def main(
@@ -61,13 +63,25 @@ def main(
 
 
 def measure(llm: LLM, prompt_len: int, output_len: int, repeats: int, batches: list[int], context: int, steps: int) -> dict:
-    """All of one engine. The profiles come last, since the profiler slows what runs after it."""
+    """All of one engine. Times come first, since the profiler slows what runs after it."""
     (alone,) = latency(llm, [prompt_len], output_len, repeats, seed=0)
     found = {"tensor_parallel_size": llm.config.tensor_parallel_size, "latency": alone.describe()}
     if has_ranks(llm):
         found["all_reduce"] = llm.engine.executor.ask(time_all_reduces)[0]
-    found["steps"] = [{"batch": rows, **break_down(llm, rows, context, steps).describe()} for rows in batches]
+    times = [time_steps(llm, rows, context, steps) for rows in batches]
+    profiles = [break_down(llm, rows, context, steps) for rows in batches]
+    found["steps"] = [
+        {"batch": rows, "ms_per_step": ms, "communication_share": each.decode.communication_us / 1e3 / ms, **each.describe()}
+        for rows, ms, each in zip(batches, times, profiles, strict=True)
+    ]
     return found
+
+
+def time_steps(llm: LLM, rows: int, context: int, steps: int) -> float:
+    """Milliseconds of a decode step."""
+    with decoding(llm, rows, context, WARM + steps):
+        seconds_of(llm, WARM)
+        return 1e3 * seconds_of(llm, steps)
 
 
 def say(mine: dict, first: dict) -> None:
@@ -75,14 +89,14 @@ def say(mine: dict, first: dict) -> None:
     size, tpot = mine["tensor_parallel_size"], mine["latency"]["tpot_ms"]
     typer.echo(f"{size} ranks, alone: {tpot:.3f} ms a token, {first['latency']['tpot_ms'] / tpot:.2f} times the first")
     for step, other in zip(mine["steps"], first["steps"], strict=True):
-        decode = step["phases"][0]
-        ms = decode["ms_per_step"]
+        ms, between = step["ms_per_step"], step["phases"][0]["communication_us"]
         typer.echo(
-            f"{size} ranks, batch {step['batch']}: {ms:.3f} ms a step, {other['phases'][0]['ms_per_step'] / ms:.2f} times the first; "
-            f"{decode['communication_us']:.0f} µs or {decode['communication_share']:.1%} of it between the ranks"
+            f"{size} ranks, batch {step['batch']}: {ms:.3f} ms a step, {other['ms_per_step'] / ms:.2f} times the first; "
+            f"{between:.0f} µs or {step['communication_share']:.1%} of it between the ranks"
         )
     for row in mine.get("all_reduce", []):
-        typer.echo(f"{size} ranks, all-reduce of {row['bytes']} bytes: {row['us']:.1f} µs, by the backend {row['backend_us']:.1f} µs")
+        times = ", ".join(f"{name} {value:.1f}" for name, value in row.items() if name != "bytes")
+        typer.echo(f"{size} ranks, all-reduce of {row['bytes']} bytes: {times}")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from kernel_cases import (
 from minfer.activation.triton import silu_mul
 from minfer.attention import triton_decode, triton_paged
 from minfer.errors import MinferError
+from minfer.executor.push import BLOCK, WORDS, Push
 from minfer.inputs.triton import FusedInputs
 from minfer.linear.triton import linear
 from minfer.norm.triton import add_rms_norm
@@ -210,3 +211,38 @@ def test_caches_that_lie_differently_are_refused():
     q, (k, v), batch = attention_case([(1, 5)], (2, 2), 8, 4, torch.float32)
     with pytest.raises(MinferError, match=r"strides .* the same for both"):
         triton_decode.attention(q, (k, v.transpose(1, 2).contiguous().transpose(1, 2)), batch, 1.0, None)
+
+
+@settings(max_examples=8)
+@given(
+    size=st.integers(2, 4),
+    data=st.data(),
+    shapes=st.lists(
+        st.tuples(st.sampled_from(DTYPES), st.sampled_from([(1, 2), (3, 50), (1, 256), (2, 302), (1, 600)])), min_size=1, max_size=5
+    ),
+)
+def test_push(size, data, shapes):
+    """A rank's sums, call after call of different sizes: what the others would have sent lies in its inbox, and what it sends lies in
+    theirs, numbered by program. The sum is rounded once."""
+    rank = data.draw(st.integers(0, size - 1))
+    inboxes = [torch.zeros(2, size, WORDS, dtype=torch.int64) for _ in range(size)]
+    end = Push(rank, inboxes[rank], [inbox.data_ptr() for inbox in inboxes])
+    end.patience = 3  # so that a wrong place is no endless loop
+    random = torch.Generator().manual_seed(len(shapes))
+    for dtype, shape in shapes:
+        addends = [torch.randn(shape, generator=random).to(dtype) for _ in range(size)]
+        letters = [addend.view(-1).view(torch.int32).long() & 0xFFFFFFFF for addend in addends]
+        sent = []
+        for begin in range(0, len(letters[0]), BLOCK):
+            number, part = int(end.calls[begin // BLOCK]) + 1, slice(begin, min(begin + BLOCK, len(letters[0])))
+            for other in range(size):
+                if other != rank:
+                    inboxes[rank][number & 1, other, part] = letters[other][part] | number << 32
+            sent.append((number, part))
+        total = addends[0].float()
+        for addend in addends[1:]:
+            total = total + addend.float()
+        assert torch.equal(end.sum(addends[rank]), total.to(dtype))
+        for other in range(size):
+            for number, part in sent if other != rank else ():
+                assert torch.equal(inboxes[other][number & 1, rank, part], letters[rank][part] | number << 32)

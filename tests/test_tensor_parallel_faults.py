@@ -117,7 +117,7 @@ def test_kills_at_random_moments(seed):
             killed_at.append(time.monotonic())
             found[rank].kill()
 
-        killer = threading.Thread(target=kill, args=(turn % 2, rng.uniform(0, 1.5 * took), killed_at))
+        killer = threading.Thread(target=kill, args=(turn % 2, rng.uniform(0, 1.2 * took), killed_at))
         killer.start()
         with pytest.raises(MinferError, match=rf"rank {turn % 2} of 2 .* was killed by SIGKILL"):
             generate(make(path=path))

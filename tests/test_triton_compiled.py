@@ -23,6 +23,7 @@ from triton.runtime.jit import JITFunction  # noqa: E402
 from minfer import launch  # noqa: E402
 from minfer.activation.triton import silu_mul  # noqa: E402
 from minfer.attention import triton_decode, triton_paged  # noqa: E402
+from minfer.executor.push import WORDS, Push  # noqa: E402
 from minfer.inputs.triton import FusedInputs  # noqa: E402
 from minfer.linear import triton as triton_linear  # noqa: E402
 from minfer.norm.triton import add_rms_norm  # noqa: E402
@@ -211,3 +212,14 @@ def test_inputs_compile(compiler):
         work = [Work(row, row, 0, count, [1] * count, [row + 1], True, ask) for row in range(3)]
         inputs.expand(inputs.send(inputs.build(Plan(0, work))))
     assert {name for name, _ in compiler.kernels} == {"enter", "look_up"}
+
+
+@pytest.mark.parametrize("dtype", [BF16, FP16, FP32])
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_push(compiler, dtype, size):
+    """Sums over two and more ranks. One row begins early; several do not."""
+    end = Push(1, torch.zeros(2, size, WORDS, dtype=torch.int64), [0] * size)
+    for rows in (1, 3):
+        end.sum(torch.zeros(rows, 4096, dtype=dtype))
+        assert begins_early(compiler) == (rows == 1 or compiler.generation < 90)
+    assert "ld.volatile.global" in compiler.kernels[-1][1].asm["ptx"]

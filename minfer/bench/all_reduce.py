@@ -18,13 +18,16 @@ CALLS, ROUNDS = 20, 5
 
 
 def time_all_reduces(executor: Any) -> list[dict]:
-    """Microseconds of one sum over the ranks by its bytes, as the engine takes it, and by the backend alone."""
+    """Microseconds of one sum over the ranks by its bytes: as the engine takes it, by the backend alone, and each small way alone."""
     group, dtype = executor.group, executor.cache.device_pool.dtype
     rows = []
     for num_bytes in BYTES:
-        x = torch.zeros(num_bytes // dtype.itemsize, dtype=dtype, device=group.device)
+        x = torch.zeros(1, num_bytes // dtype.itemsize, dtype=dtype, device=group.device)
         rows.append({"bytes": num_bytes, "us": microseconds(lambda x=x: group.all_reduce(x), group.on_gpu)})
         rows[-1]["backend_us"] = microseconds(lambda x=x: dist.all_reduce(x), group.on_gpu)
+        for way in group.small:
+            if way.fits(x):
+                rows[-1][f"{type(way).__name__.lower()}_us"] = microseconds(lambda x=x, way=way: way.sum(x), group.on_gpu)
     return rows
 
 

@@ -22,7 +22,7 @@ from minfer.llm import LLM
 from minfer.model_config import ModelConfig
 from minfer.shard import Shard
 
-COMMUNICATES = re.compile("all_?reduce|all_?gather", re.IGNORECASE)
+COMMUNICATES = re.compile("all_?reduce|all_?gather|^push$", re.IGNORECASE)
 PROFILED = 8  # decode steps
 REPEATS = 3  # of the prefill
 
