@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from minfer.dummy import find_shape
 from minfer.model_config import ModelConfig
 from minfer.traffic import sum_bytes
@@ -52,3 +55,18 @@ def _read(model: ModelConfig, size: int) -> float:
     D, H = model.head_dim, model.hidden_size
     layer = 2 * model.num_heads * D * H + 2 * model.num_kv_heads * D * H + 3 * model.intermediate_size * H
     return (model.num_layers * layer + model.vocab_size * H) / size
+
+
+def achieved_tb() -> float:
+    """llama-8b on one H200: TB/s at which a decode step of one sequence reads the weights, from the time that was measured."""
+    return weights_gib() * 2**30 / _measured_ms() / 1e9
+
+
+def predicted_ms() -> float:
+    """llama-8b on two H200s: ms of a decode step of one sequence, if half of the bytes take half of the time and sums took none."""
+    return _measured_ms() / 2
+
+
+def _measured_ms() -> float:
+    path = Path(__file__).parents[2] / "benchmarks" / "results" / "latency-llama-8b-h200.json"
+    return next(each["tpot_ms"] for each in json.loads(path.read_text())["results"] if each["prompt_tokens"] == 512)
