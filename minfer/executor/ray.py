@@ -59,9 +59,17 @@ class Actor:
         import ray
 
         self.this = Rank(rank, size, ray.util.get_node_ip_address())
+        self.failure: Exception | None = None
 
     def carry_out(self, method: Callable, *arguments: Any) -> Any:
-        return method(self.this, *arguments)
+        """After a failed call every later one fails with the same error, since what it builds on was not done."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            return method(self.this, *arguments)
+        except Exception as error:
+            self.failure = error
+            raise
 
     def beat(self) -> None:
         """Answered in a thread of its own."""
