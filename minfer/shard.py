@@ -53,7 +53,9 @@ class Shard:
         3 with 6 query heads on 2: 0, 0, 1 and 1, 2, 2.
         """
         mine, shared = self.whole.num_heads // self.size, self.whole.num_heads // self.whole.num_kv_heads
+        # ch14 task1: the K/V head behind the first query head of each run
         return [(self.rank * mine + at) // shared for at in range(0, mine, gcd(mine, shared))]
+        # end of ch14 task1
 
     @cached_property
     def model(self) -> ModelConfig:
@@ -76,7 +78,8 @@ class Shard:
         if self.size == 1:
             return None
         whole, D = self.whole, self.whole.head_dim
-        heads = self.whole.num_heads * D
+        heads = whole.num_heads * D
+        # ch14 task2: which rows or columns of each tensor are the rank's; a bias that is added before a sum counts once
         q = [(self.rank * heads // self.size, (self.rank + 1) * heads // self.size)]
         kv = Cut(0, whole.num_kv_heads * D, [(head * D, (head + 1) * D) for head in self.kv_heads])
         mlp = [self._share(whole.intermediate_size)]
@@ -96,6 +99,20 @@ class Shard:
             "lm_head.weight": Cut(0, whole.vocab_size, [self.vocab]),
         }
         return cuts.get(".".join(name.split(".")[-2:]))
+        # end of ch14 task2
+
+    def connect(self, decoder: Decoder, group: Group) -> None:
+        """Add up over the ranks behind each `o_proj` and `down_proj`, and put the logits together behind the head.
+
+        A module's forward hook may return what stands for its output.
+        """
+        width, size = -(-self.whole.vocab_size // self.size), self.whole.vocab_size
+        # ch14 task3: hooks that add up behind o_proj and down_proj, and put the head's columns together, without the padding
+        for layer in decoder.layers:
+            for projection in (layer.self_attn.o_proj, layer.mlp.down_proj):
+                projection.register_forward_hook(lambda module, arguments, out: group.all_reduce(out))
+        decoder.lm_head.register_forward_hook(lambda module, arguments, out: group.gather(out, width)[:, :size].contiguous())
+        # end of ch14 task3
 
     def _share(self, length: int) -> tuple[int, int]:
         """This rank's range of a dimension that is dealt out in equal parts, as far as it reaches."""
@@ -125,12 +142,3 @@ def cut_head(decoder: Decoder, shard: Shard) -> None:
     if not shard.whole.tie_word_embeddings:
         rows = rows.clone()  # so that the memory of the others is free again
     decoder.lm_head.weight = nn.Parameter(rows, requires_grad=False)
-
-
-def connect(decoder: Decoder, shard: Shard, group: Group) -> None:
-    """Add up over the ranks behind each `o_proj` and `down_proj`, and put the logits together behind the head."""
-    for layer in decoder.layers:
-        for projection in (layer.self_attn.o_proj, layer.mlp.down_proj):
-            projection.register_forward_hook(lambda module, arguments, out: group.all_reduce(out))
-    width, size = -(-shard.whole.vocab_size // shard.size), shard.whole.vocab_size
-    decoder.lm_head.register_forward_hook(lambda module, arguments, out: group.gather(out, width)[:, :size].contiguous())

@@ -96,12 +96,13 @@ LADDER: tuple[Stage, ...] = (
 # Where the ladder goes on with many devices: `LLM` takes these stages only when it is asked for them.
 TENSOR_PARALLEL = INPUTS.swap("tensor-parallel", executor="minfer.executor.processes:ProcessesExecutor")
 RAY = TENSOR_PARALLEL.swap("ray", executor="minfer.executor.ray:RayExecutor")
+TO_MANY_DEVICES: tuple[Stage, ...] = (*LADDER, TENSOR_PARALLEL, RAY)
 
 # Off the ladder: the fastest mix of parts on a CPU, without a C++ compiler and with one.
 CPU_TORCH = CHUNKED.with_parts("cpu-torch", blocks="minfer.blocks.prefix:PrefixBlocks", linear="minfer.linear.onednn:linear")
 CPU = CPU_TORCH.swap("cpu", attention="minfer.attention.cpp:attention")
 
-STAGES: dict[str, Stage] = {stage.name: stage for stage in (*LADDER, TENSOR_PARALLEL, RAY, CPU_TORCH, CPU)}
+STAGES: dict[str, Stage] = {stage.name: stage for stage in (*TO_MANY_DEVICES, CPU_TORCH, CPU)}
 
 
 def find_stage(name: str | Stage) -> Stage:

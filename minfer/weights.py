@@ -40,7 +40,7 @@ def load_decoder(
     Raises:
         ModelError: a file is missing or cannot be read; a tensor is missing, left over, quantised or of another shape.
     """
-    shard = config if isinstance(config, Shard) else Shard(config)
+    shard = Shard(config) if isinstance(config, ModelConfig) else config
     decoder = Decoder(shard.model, functions, dtype, device, max_len)
     if shard.size > 1:
         cut_head(decoder, shard)

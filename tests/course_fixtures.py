@@ -91,4 +91,9 @@ def reference(folder: Path, slot: str, text: str, *keep: str) -> Reference:
 NOT_ASKED: dict[tuple[str, str], str] = {  # (chapter, slot/mutant) that the chapter need not catch → why
     ("ch02", "attention/many_rows"): "a fault of kernel launches, which a part in PyTorch has none of",
     ("ch11", "attention/many_rows"): "decodes are chapter 6's, which asks for it; this chapter's part takes its kernel",
+    **{
+        (chapter, f"executor/{mutant}"): "a fault of one device's executor, which ranks are made of and these chapters only connect"
+        for chapter in ("ch14", "ch15")
+        for mutant in ("copies_too_late", "forgets_host_blocks")
+    },
 }

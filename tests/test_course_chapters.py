@@ -18,7 +18,7 @@ from minfer.course.library import all_chapters, find_chapter
         ({"title": '""'}, "title is empty"),
         ({"minutes": '"60"'}, "minutes = '60' must be of type int"),
         ({"minutes": "true"}, "minutes = True must be of type int"),
-        ({"needs": '["cuda"]'}, "needs = cuda is not known; known is triton"),
+        ({"needs": '["cuda"]'}, "needs = cuda is not known; known are triton, ray"),
         ({"scheduler": '"Scheduler"'}, "scheduler = 'Scheduler', and the stage continuous has minfer.scheduler.continuous:"),
         ({"points": "4"}, "the core tasks have 8 points, not 10"),
         ({"hints": '["a"]'}, "task 1: task1 needs at least 1 point, a property, and 3 hints"),

@@ -22,7 +22,7 @@ from minfer.course.starter import generate
 from minfer.course.submission import read
 from minfer.course.supervise import Request, events
 from minfer.resolve import missing
-from minfer.stages import LADDER, find_stage
+from minfer.stages import TO_MANY_DEVICES, find_stage
 from minfer.testing.properties import CPU
 from minfer.testing.suites import suite_of
 from minfer.testing.target import find_target
@@ -49,6 +49,8 @@ MUTANTS_OF = [
 
 def apart(chapter: Chapter) -> bool:
     """Whether its kernels must be interpreted, in another process."""
+    if "ray" in chapter.needs:
+        pytest.importorskip("ray")
     if "triton" not in chapter.needs:
         return False
     pytest.importorskip("triton")
@@ -159,9 +161,9 @@ def test_a_mutant_loses_a_point(chapter, path):
 @pytest.mark.parametrize("chapter", **BY_CHAPTER)
 def test_nothing_needs_a_later_chapter(chapter):
     """Neither the starter nor the engine that is checked takes a part that only a later stage brings in."""
-    at = LADDER.index(find_stage(chapter.stage))
-    allowed = {part.partition(":")[0] for stage in (*LADDER[: at + 1], chapter.built) for part in stage.parts().values()}
-    later = {part.partition(":")[0] for stage in LADDER[at + 1 :] for part in stage.parts().values()} - allowed
+    at = TO_MANY_DEVICES.index(find_stage(chapter.stage))
+    allowed = {part.partition(":")[0] for stage in (*TO_MANY_DEVICES[: at + 1], chapter.built) for part in stage.parts().values()}
+    later = {part.partition(":")[0] for stage in TO_MANY_DEVICES[at + 1 :] for part in stage.parts().values()} - allowed
     imported = set()
     for node in ast.walk(ast.parse(generate(chapter, solved=True))):
         if isinstance(node, ast.ImportFrom):

@@ -7,13 +7,13 @@ import subprocess
 import sys
 
 import pytest
-from course_fixtures import BY_CHAPTER, ROOT, reference
+from course_fixtures import BY_CHAPTER, CHAPTERS, ROOT, reference
 
 from minfer.course.chapter import ChapterError
 from minfer.course.index import index
 from minfer.course.library import all_chapters, folders
 from minfer.course.regions import find_regions, strip, without_comments
-from minfer.course.starter import build, digest, generate, header, version_of
+from minfer.course.starter import build, digest, generate, header, references, version_of
 from minfer.parts import SLOTS
 
 SOURCE = '''
@@ -161,8 +161,21 @@ def test_every_starter_is_in_step(chapter):
 def test_every_region_belongs_to_a_task(chapter):
     """No region of a task that the chapter does not have, in any part of minfer."""
     tasks = {task.id for task in chapter.tasks}
-    for path in (path for slot in SLOTS for path in (ROOT / "minfer" / slot).glob("*.py")):
+    others = [part.file for part in references(chapter)]
+    for path in (*others, *(path for slot in SLOTS for path in (ROOT / "minfer" / slot).glob("*.py"))):
         if f"# {chapter.id} " in (source := path.read_text()):
             regions = [region for region in find_regions(source, str(path)) if region.chapter == chapter.id]
             assert {region.task for region in regions} <= tasks, path
             assert f"# {chapter.id} " not in without_comments(source)
+
+
+def test_a_starter_may_keep_what_the_part_builds_on():
+    """Names of another module: they come first, with the docstring of theirs, and are not imported."""
+    chapter = next(each for each in CHAPTERS if each.id == "ch14")
+    assert [part.module for part in references(chapter)] == ["minfer.shard", "minfer.executor.processes"]
+    text = generate(chapter, solved=True)
+    assert text.index("class Shard:") < text.index("class ProcessesExecutor(")
+    assert "import Cut\n" in text
+    assert "Shard\n" not in "".join(line for line in text.splitlines(keepends=True) if "import" in line)
+    assert text.count('"""Tensor parallelism from outside the model') == 1
+    assert "Two threads stand between" not in text

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from minfer import dummy, weights
 from minfer.errors import MinferError, ModelError
 from minfer.model_config import ModelConfig
-from minfer.shard import Shard, check_size, connect
+from minfer.shard import Shard, check_size
 from minfer.testing.checkpoints import make_checkpoint
 from minfer.testing.decoding import TORCH_FUNCTIONS, compute_logits, load
 from minfer.testing.tiny import CONFIG
@@ -71,7 +71,7 @@ def shapes(draw) -> tuple[str, dict, int]:
 
 def load_rank(path: Path, shard: Shard, group: Threads):
     decoder = weights.load_decoder(path, shard, TORCH_FUNCTIONS, torch.float32, "cpu", 64)
-    connect(decoder, shard, group)
+    shard.connect(decoder, group)
     return decoder
 
 

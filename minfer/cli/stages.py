@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from minfer.cli.console import print_json, print_table
-from minfer.stages import LADDER, RAY, STAGES, TENSOR_PARALLEL
+from minfer.stages import STAGES, TO_MANY_DEVICES
 
 SHARED = "base"  # the module of a slot's folder that holds what its parts share
 
@@ -87,7 +87,7 @@ def off_ladder() -> list[tuple[str, str]]:
     import minfer
     from minfer.parts import SLOTS
 
-    used = {part for stage in (*LADDER, TENSOR_PARALLEL, RAY) for part in stage.parts().values()}
+    used = {part for stage in TO_MANY_DEVICES for part in stage.parts().values()}
     found = []
     for slot in SLOTS:
         paths = sorted((Path(minfer.__file__).parent / slot).glob("[!_]*.py"))

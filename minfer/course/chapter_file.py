@@ -14,7 +14,7 @@ from minfer.course.chapter import ENGINE, Chapter, ChapterError, SelfCheck, Task
 from minfer.stages import STAGES
 
 FILE = "chapter.toml"
-NEEDS = ("triton",)
+NEEDS = ("triton", "ray")
 HINTS = 3
 POINTS = 10  # of a chapter's core tasks
 FOLDER = re.compile(r"(\d\d)_(\w+)")
@@ -144,7 +144,7 @@ def _check(chapter: Chapter, read: Reader, number: int) -> None:
     if unknown := set(chapter.swap) - set(chapter.part):
         raise read.error(f"swap: {', '.join(sorted(unknown))} is no slot that the chapter is about: {', '.join(chapter.part)}")
     if unknown := set(chapter.needs) - set(NEEDS):
-        raise read.error(f"needs = {', '.join(unknown)} is not known; known is {', '.join(NEEDS)}")
+        raise read.error(f"needs = {', '.join(unknown)} is not known; known are {', '.join(NEEDS)}")
     slots = chapter.built.parts()
     for slot, name in chapter.part.items():
         if slot not in slots:

@@ -22,8 +22,8 @@ from minfer.course.chapter import ENGINE, Chapter
 from minfer.course.jobs import FAILED, PASSED, UNWRITTEN, Outcome
 from minfer.engine import Engine
 from minfer.params import SamplingParams
-from minfer.resolve import missing
-from minfer.stages import LADDER, Stage, find_stage
+from minfer.resolve import missing, resolve
+from minfer.stages import INPUTS, TO_MANY_DEVICES, Stage, find_stage
 from minfer.testing.limits import time_limit
 from minfer.testing.properties import Differs, OutOfTime
 from minfer.testing.report import what_went_wrong
@@ -34,6 +34,8 @@ MODULE = "minfer_course_parts"  # where the engine finds the parts that are load
 MODEL = Path("dummy:tiny")
 VOCAB = 320
 SECONDS = 45.0  # for the student's engine
+MANY_SECONDS = 100.0  # where it has to start processes
+DEVICES = 2  # for an executor on many
 MAX_STEPS = 2000
 NEAR = 0.05  # log-probability: on a GPU, two tokens closer than this may be taken for each other by rounding
 ROUNDS, SPEED_REQUESTS, SPEED_TOKENS = 3, 8, 24
@@ -49,21 +51,37 @@ class Ask(NamedTuple):
 def stage_here(chapter: Chapter, own: Iterable[str] = ()) -> Stage:
     """The chapter's stage as far as this machine can run it; `own` are slots that the student fills, which stay as they are."""
     stage = chapter.built
-    earlier = [each.parts() for each in reversed(LADDER[: LADDER.index(find_stage(chapter.stage))])]
+    earlier = [each.parts() for each in reversed(TO_MANY_DEVICES[: TO_MANY_DEVICES.index(find_stage(chapter.stage))])]
     for slot, part in stage.parts().items():
         if slot not in own and missing(part):
             stage = stage.with_parts(**{slot: next(parts[slot] for parts in earlier if not missing(parts[slot]))})
     return stage
 
 
+def many_devices(part: object) -> bool:
+    """Whether it is an executor that starts ranks."""
+    return getattr(part, "parallel", False)
+
+
+def reference_here(chapter: Chapter) -> Stage:
+    """minfer's own parts; on one device where the stage takes many, since the tokens must be the same."""
+    stage = stage_here(chapter)
+    return stage.with_parts(executor=INPUTS.executor) if many_devices(resolve("executor", stage.executor)) else stage
+
+
 def with_parts(stage: Stage, targets: Mapping[str, Target]) -> Stage:
-    """The stage with parts that are loaded already, whatever their files say that they need."""
+    """The stage with parts that are loaded already, whatever their files say that they need.
+
+    An executor on many devices goes by its file, from which each rank loads it again.
+    """
     module = ModuleType(MODULE)
     module.__spec__ = ModuleSpec(MODULE, None, origin=MODULE)
     for slot, target in targets.items():
         setattr(module, slot, target.part)
     sys.modules[MODULE] = module
-    return stage.with_parts(**{slot: f"{MODULE}:{slot}" for slot in targets})
+    return stage.with_parts(
+        **{slot: target.name if many_devices(target.part) else f"{MODULE}:{slot}" for slot, target in targets.items()}
+    )
 
 
 def open_engine(stage: Stage, device: str, small: bool) -> Engine:
@@ -71,7 +89,8 @@ def open_engine(stage: Stage, device: str, small: bool) -> Engine:
     contiguous = stage.blocks.endswith(":ContiguousBlocks")
     room = {} if contiguous else {"num_kv_blocks": 12 if small else 20}
     sizes = {"max_model_len": 32 if small else 64, "max_num_seqs": 4, "max_num_batched_tokens": 16, "block_size": 4}
-    return Engine(make_config(MODEL, dtype="float32", device=device, seed=0, **sizes, **room), stage)
+    devices = DEVICES if many_devices(resolve("executor", stage.executor)) else 1
+    return Engine(make_config(MODEL, dtype="float32", device=device, seed=0, tensor_parallel_size=devices, **sizes, **room), stage)
 
 
 def requests(small: bool) -> list[Ask]:
@@ -106,11 +125,12 @@ def compare(chapter: Chapter, targets: Mapping[str, Target], interpreted: bool) 
     """Whether the student's engine gives the tokens that minfer's own gives."""
     target = next(iter(targets.values()))
     device = "cuda" if any(each.place.device == "cuda" for each in targets.values()) else "cpu"
-    reference, mine = stage_here(chapter), with_parts(stage_here(chapter, targets), targets)
+    reference, mine = reference_here(chapter), with_parts(stage_here(chapter, targets), targets)
+    many = any(many_devices(each.part) for each in targets.values())
     asks = requests(interpreted)
     try:
         wanted = tokens_of(reference, device, interpreted, asks)
-        with time_limit(SECONDS * (2 if interpreted else 1), target.defined_in):
+        with time_limit(MANY_SECONDS if many else SECONDS * (2 if interpreted else 1), target.defined_in):
             came = tokens_of(mine, device, interpreted, asks)
         ties = sum(check_tokens(i, asks[i], wanted[i], came[i], reference, device) for i in range(len(asks)))
     except (Exception, SystemExit) as error:
@@ -126,7 +146,8 @@ def compare(chapter: Chapter, targets: Mapping[str, Target], interpreted: bool) 
         )
     where = "your kernels in Triton's interpreter" if interpreted else f"on {'the GPU' if device == 'cuda' else 'a CPU'}"
     but = f" ({ties} near ties decided otherwise)" if ties else ""
-    text = f"passed       {ENGINE:20} {len(asks)} requests, {sum(map(len, came))} tokens, the same as with minfer's own{but}; {where}"
+    own = "minfer's own on one device" if many else "minfer's own"
+    text = f"passed       {ENGINE:20} {len(asks)} requests, {sum(map(len, came))} tokens, the same as with {own}{but}; {where}"
     return Outcome(ENGINE, PASSED, len(asks), [text, *replaced(chapter, mine, targets)])
 
 
@@ -176,7 +197,7 @@ def speed(chapter: Chapter, targets: Mapping[str, Target]) -> str:
     prompts = [[draw.randrange(3, VOCAB) for _ in range(draw.randint(2, 20))] for _ in range(SPEED_REQUESTS)]
     asks = [Ask(prompt, SamplingParams(temperature=0, max_tokens=SPEED_TOKENS, ignore_eos=True)) for prompt in prompts]
     device = "cuda" if any(each.place.device == "cuda" for each in targets.values()) else "cpu"
-    reference, mine = stage_here(chapter), with_parts(stage_here(chapter, targets), targets)
+    reference, mine = reference_here(chapter), with_parts(stage_here(chapter, targets), targets)
     engines = [open_engine(stage, device, False) for stage in (mine, reference)]
     best = [0.0, 0.0]
     for _ in range(ROUNDS):
@@ -187,4 +208,5 @@ def speed(chapter: Chapter, targets: Mapping[str, Target]) -> str:
     for engine in engines:
         engine.close()
     ratio = best[0] / best[1]
-    return f"{best[0]:.0f} tokens/s with yours, {best[1]:.0f} with minfer's own ({ratio:.2f} of it), a tiny model on {device}"
+    own = "minfer's own on one device" if any(many_devices(each.part) for each in targets.values()) else "minfer's own"
+    return f"{best[0]:.0f} tokens/s with yours, {best[1]:.0f} with {own} ({ratio:.2f} of it), a tiny model on {device}"

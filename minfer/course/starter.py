@@ -41,12 +41,19 @@ class Reference:
 
 
 def references(chapter: Chapter) -> list[Reference]:
-    """The references of a chapter's slots; nothing is imported."""
+    """The references of a chapter's slots, each with what is kept of it; nothing is imported.
+
+    A kept name that is written "module:name" is of another module than the part itself, on which the part builds.
+    """
     package = Path(minfer.__file__).parent.parent
     found = []
     for slot in chapter.part:
-        module = chapter.reference(slot).rpartition(":")[0]
-        found.append(Reference(slot, module, package / f"{module.replace('.', '/')}.py", chapter.keep[slot]))
+        kept: dict[str, tuple[str, ...]] = {}
+        for each in chapter.keep[slot]:
+            module, _, name = each.rpartition(":")
+            module = module or chapter.reference(slot).rpartition(":")[0]
+            kept[module] = (*kept.get(module, ()), name)
+        found += [Reference(slot, module, package / f"{module.replace('.', '/')}.py", names) for module, names in kept.items()]
     return found
 
 
@@ -89,7 +96,8 @@ def build(parts: list[Reference], chapter_id: str) -> str:
         text = _kept(stripped, part.keep)
         for name in clashes & set(part.keep):
             text = _renamed(text, name, f"{part.slot}_{name}")
-        docs.append((part.slot, ast.get_docstring(tree, clean=False) or ""))
+        if part.slot not in dict(docs):
+            docs.append((part.slot, ast.get_docstring(tree, clean=False) or ""))
         sections.append(text)
     lines = [_docstring(docs), imports.text()]
     if needs:

@@ -3,7 +3,7 @@
 gloo on CPUs. On GPUs NCCL, and for small sums, whose time is all waiting, two ways that reach into the other cards' memory
 (`executor/symmetric.py`). All can be recorded in a CUDA graph. Every rank gets the same bits, so that all sample the same tokens.
 
-From: `shard.connect` calls it behind the projections. To: the next norm, on every rank.
+From: `Shard.connect` calls it behind the projections. To: the next norm, on every rank.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ import torch
 from minfer.config import EngineConfig
 from minfer.executor.rank import Job, Rank
 from minfer.executor.shorthand import Writer
+from minfer.shard import Shard
 from minfer.stages import Stage
 from minfer.types import Plan, Sampled
 
@@ -47,6 +48,7 @@ class ParallelExecutor:
     """Runs plans on `config.tensor_parallel_size` ranks, which hold the model together."""
 
     parallel = True
+    shard: type[Shard]  # what a rank holds of the model, and where the ranks' results are added up
     usage = None  # the blocks part knows
 
     def __init__(self, config: EngineConfig, stage: Stage, block_size: int, team: Team, devices: list[torch.device]):

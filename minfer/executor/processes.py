@@ -28,6 +28,7 @@ import torch
 from minfer.errors import MinferError
 from minfer.executor.group import PeerLost
 from minfer.executor.parallel import ParallelExecutor
+from minfer.shard import Shard
 
 TICK = 0.5  # seconds
 SILENT = 12  # ticks without a sign of life, which should come every other one
@@ -38,6 +39,8 @@ GONE = "the engine is gone with it: its requests have ended; make a new one"
 
 class ProcessesExecutor(ParallelExecutor):
     """A process for each rank on this machine."""
+
+    shard = Shard
 
     def __init__(self, config, stage, block_size: int):
         devices = devices_of(config)

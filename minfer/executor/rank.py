@@ -23,7 +23,8 @@ from minfer.executor.local import LocalExecutor
 from minfer.executor.memory import num_blocks
 from minfer.executor.shorthand import Reader, Short
 from minfer.model import Decoder, Functions
-from minfer.shard import Shard, connect
+from minfer.resolve import resolve
+from minfer.shard import Shard
 from minfer.stages import Stage
 from minfer.types import Sampled
 from minfer.weights import load_decoder
@@ -52,13 +53,13 @@ class Sizes(NamedTuple):
 class RankExecutor(LocalExecutor):
     """LocalExecutor with one rank's part of the model, and as many blocks as every rank has room for."""
 
-    def __init__(self, config: EngineConfig, stage: Stage, block_size: int, group: Group):
-        self.group, self.shard = group, Shard(config.model, group.rank, group.size)
+    def __init__(self, config: EngineConfig, stage: Stage, block_size: int, group: Group, shard: Shard):
+        self.group, self.shard = group, shard
         super().__init__(replace(config, model=self.shard.model, tensor_parallel_size=1), stage, block_size)
 
     def _load(self, config: EngineConfig, functions: Functions) -> Decoder:
         decoder = load_decoder(config.path, self.shard, functions, config.dtype, config.device, config.max_model_len)
-        connect(decoder, self.shard, self.group)
+        self.shard.connect(decoder, self.group)
         return decoder
 
     def _num_blocks(self, config: EngineConfig, block_size: int) -> int:
@@ -93,7 +94,8 @@ class Rank:
             torch.cuda.set_device(device)
         store = self.store or dist.TCPStore(*job.address, is_master=False)
         group = Group(dist.PrefixStore("minfer", store), self.rank, self.size, device)
-        self.executor = RankExecutor(replace(job.config, device=device), job.stage, job.block_size, group)
+        shard = resolve("executor", job.stage.executor).shard(job.config.model, self.rank, self.size)
+        self.executor = RankExecutor(replace(job.config, device=device), job.stage, job.block_size, group, shard)
         gc.collect()
         gc.freeze()
         executor = self.executor

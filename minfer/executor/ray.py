@@ -24,13 +24,15 @@ from minfer.errors import MinferError
 from minfer.executor.group import PeerLost
 from minfer.executor.parallel import ParallelExecutor
 from minfer.executor.rank import Rank
+from minfer.shard import Shard
 
 needs = {"ray"}
 
 TICK = 1.0  # seconds between two looks at the actors
 SILENT = 7  # ticks without an answer
-GRACE = 4  # looks at the actors for a reason, once one says that it lost another
+STARTING = 60  # more of them for the first, since the actor's process has to start
 PROBING = 5.0  # seconds for the cluster to answer
+GRACE = 4  # looks at the actors for a reason, once one says that it lost another
 PLACING = 60.0  # seconds to wait for room in the cluster
 STORE = 2**27  # bytes of Ray's object store, in a cluster made here: only plans and results pass
 GONE = "the engine is gone with it: its requests have ended; make a new one"
@@ -39,29 +41,37 @@ GONE = "the engine is gone with it: its requests have ended; make a new one"
 class RayExecutor(ParallelExecutor):
     """An actor for each rank."""
 
+    shard = Shard
+
     def __init__(self, config, stage, block_size: int):
         size, on_gpu = config.tensor_parallel_size, config.device.type == "cuda"
         # An actor sees its own GPU only, as the first.
         devices = [torch.device("cuda", 0) if on_gpu else config.device] * size
-        super().__init__(config, stage, block_size, RayTeam(size, on_gpu, config.ray_address), devices)
+        super().__init__(config, stage, block_size, self.team_on(join(config.ray_address), size, on_gpu), devices)
+
+    @staticmethod
+    def team_on(ray: Any, size: int, on_gpu: bool) -> RayTeam:
+        """The ranks on the cluster that `ray` has joined."""
+        return RayTeam(ray, size, on_gpu)
 
 
 class Actor:
-    """A rank in an actor. After a failed call nothing more is carried out: every later call gives the same error."""
+    """A rank in an actor."""
 
     def __init__(self, rank: int, size: int):
         import ray
 
         self.this = Rank(rank, size, ray.util.get_node_ip_address())
-        self.error: Exception | None = None
+        self.failure: Exception | None = None
 
     def carry_out(self, method: Callable, *arguments: Any) -> Any:
-        if self.error is not None:
-            raise self.error
+        """After a failed call every later one fails with the same error, since what it builds on was not done."""
+        if self.failure is not None:
+            raise self.failure
         try:
             return method(self.this, *arguments)
         except Exception as error:
-            self.error = error
+            self.failure = error
             raise
 
     def beat(self) -> None:
@@ -71,14 +81,13 @@ class Actor:
 class RayTeam:
     """The actors, and the references to what they were asked."""
 
-    def __init__(self, size: int, on_gpu: bool, address: str | None):
-        self.ray = join(address)
+    def __init__(self, ray: Any, size: int, on_gpu: bool):
+        self.ray = ray
         self.numbers, self.closed = 0, False
         self.failure: MinferError | None = None
-        self.asked: list[dict[int, Any]] = [{} for _ in range(size)]  # by rank: number → reference of a result not taken yet
-        self.launches: list[list[Any]] = [[] for _ in range(size)]  # by rank: references of launches not known to have ended
+        self.asked: list[dict[int, Any]] = [{} for _ in range(size)]  # by rank: number → reference of a call not taken yet
         self.beats: list[Any] = [None] * size  # references of the questions under way
-        self.silent = [0] * size
+        self.silent = [-STARTING] * size  # ticks since each actor was last heard
         self.actors: list[Any] = []
         self.place = None
         try:
@@ -89,6 +98,7 @@ class RayTeam:
 
     def _start(self, size: int, on_gpu: bool) -> None:
         ray, kind = self.ray, "GPU" if on_gpu else "CPU"
+        # ch15 task1: reserve a GPU, or a CPU, for each rank: self.place; a MinferError where there are too few, or too few free in time
         there = int(ray.cluster_resources().get(kind, 0))
         if there < size:
             raise MinferError(
@@ -101,6 +111,7 @@ class RayTeam:
                 f"tensor_parallel_size={size}: of the Ray cluster's {there} {kind}s {free:g} have been free for {PLACING:.0f} s; "
                 "lower it, or end other actors"
             )
+        # end of ch15 task1
         where = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(self.place)
         shape = {"num_gpus": 1, "num_cpus": 0} if on_gpu else {"num_cpus": 1}
         made = ray.remote(concurrency_groups={"beat": 1, "work": 1})(Actor).options(scheduling_strategy=where, **shape)
@@ -109,26 +120,25 @@ class RayTeam:
     def call(self, ranks: Iterable[int], method: Callable, *arguments: Any) -> int:
         self._check()
         self.numbers += 1
+        # ch15 task2: let the actors of these ranks carry it out, in their group "work", and keep the references
         for rank in ranks:
             run = self.actors[rank].carry_out.options(concurrency_group="work")
-            reference = run.remote(method, *arguments)
-            if method is Rank.launch:
-                self.launches[rank].append(reference)
-            else:
-                self.asked[rank][self.numbers] = reference
+            self.asked[rank][self.numbers] = run.remote(method, *arguments)
+        # end of ch15 task2
         return self.numbers
 
     def result(self, rank: int, number: int) -> Any:
-        wanted = self.asked[rank][number]
-        self.asked[rank] = {later: each for later, each in self.asked[rank].items() if later > number}
+        wanted = self.asked[rank].pop(number)
         while True:
             self._check()
+            # ch15 task2: wait for it for one tick; if it has ended, take the value, look at the other calls, and give it if all is well
             if self.ray.wait([wanted], timeout=TICK)[0]:
                 value = self._get(rank, wanted)
-                self._sweep()
+                self._sweep(number)
                 self._check()
                 return value
-            self._tick()
+            # end of ch15 task2
+            self._tick(number)
 
     def close(self) -> None:
         if not self.closed and self.ray.is_initialized():
@@ -145,13 +155,14 @@ class RayTeam:
                 raise MinferError("this engine is closed; make a new one")
             return
         for _ in range(GRACE if isinstance(self.failure, PeerLost) and not self.closed else 0):
-            self._tick()
+            self._tick(0)
             time.sleep(TICK / 2)
         self.close()
         raise type(self.failure)(str(self.failure))
 
     def _get(self, rank: int, reference: Any) -> Any:
         """The value of a call that has ended; None, and the failure is kept, where it failed."""
+        # ch15 task2: ray.get, and a failure for each way in which it may raise: an error in the rank, or the actor's death
         try:
             return self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
@@ -165,6 +176,7 @@ class RayTeam:
         except self.ray.exceptions.RayError as error:
             reason = str(error).partition("\n")[0]
             self._fail(MinferError(f"rank {rank} of {len(self.actors)} has died, and {GONE} (Ray says: {reason})"))
+        # end of ch15 task2
         return None
 
     def _fail(self, failure: MinferError) -> None:
@@ -172,20 +184,20 @@ class RayTeam:
         if self.failure is None or (isinstance(self.failure, PeerLost) and not isinstance(failure, PeerLost)):
             self.failure = failure
 
-    def _sweep(self) -> None:
-        """Look for failures in the launches that have ended, and forget these."""
-        for rank, launches in enumerate(self.launches):
-            ended, self.launches[rank] = self.ray.wait(launches, num_returns=len(launches), timeout=0) if launches else ([], [])
-            for reference in ended:
-                self._get(rank, reference)
+    def _sweep(self, before: int) -> None:
+        """Look for failures in what has ended, and drop it if it was asked before that call: nobody will take it."""
+        for rank, asked in enumerate(self.asked):
+            ended = self.ray.wait(list(asked.values()), num_returns=len(asked), timeout=0)[0] if asked else []
+            for number in [number for number, reference in asked.items() if reference in ended]:
+                self._get(rank, asked[number])
+                if number < before:
+                    del asked[number]
 
-    def _tick(self) -> None:
+    def _tick(self, waiting_for: int) -> None:
         """The caller has waited in vain for some time: look for failures, and ask the actors whether they are there."""
-        self._sweep()
+        self._sweep(waiting_for)
+        # ch15 task3: one beat under way for each actor, in its group "beat"; one that has not answered for SILENT ticks has failed
         for rank, actor in enumerate(self.actors):
-            asked = list(self.asked[rank].values())
-            for reference in self.ray.wait(asked, num_returns=len(asked), timeout=0)[0] if asked else ():
-                self._get(rank, reference)
             if self.beats[rank] is not None and self.ray.wait([self.beats[rank]], timeout=0)[0]:
                 self._get(rank, self.beats[rank])
                 self.beats[rank], self.silent[rank] = None, 0
@@ -194,6 +206,7 @@ class RayTeam:
             if self.silent[rank] > SILENT:
                 what = f"has not answered for {SILENT * TICK:.0f} s: it hangs"
                 self._fail(MinferError(f"rank {rank} of {len(self.actors)} {what}, and {GONE}"))
+        # end of ch15 task3
 
 
 def join(address: str | None) -> Any:

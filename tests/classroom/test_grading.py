@@ -12,7 +12,9 @@ from minfer.course.classroom import results
 from minfer.course.classroom.grades import Grade, unfinished
 from minfer.course.classroom.grading import grade
 from minfer.course.classroom.process import Limits
+from minfer.course.library import find_chapter
 from minfer.course.regions import strip
+from minfer.course.starter import generate
 
 PATIENT = {"call_seconds": 30.0, "engine_seconds": 90.0}
 WRONG_HALF = OWN.replace("F.silu(gate) * up", "F.silu(gate) * up + (gate.abs() > 60) * 9")  # seen where values are large only
@@ -117,3 +119,13 @@ def test_a_grader_that_does_not_end(chapter, tmp_path):
     assert "did not come to its end" in read["tests"][0]["output"]
     results.write(file, results.to_junit(Grade("\x00\ud800", "", 1, [], ["\x01"])))
     ET.fromstring(file.read_text())
+
+
+@pytest.mark.parametrize("name", ["ch14", "ch15"])
+def test_executors_are_not_graded_and_it_is_said(name):
+    """They need processes, which a submission has not got here."""
+    chapter = find_chapter(name)
+    graded = grade_text(chapter, generate(chapter, solved=True), **PATIENT)
+    messages = {outcome.message for outcome in outcomes(graded).values()}
+    assert len(messages) == 1
+    assert f"`minfer check {name}` checks them" in messages.pop()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import minfer
 from minfer.course.classroom import autograder, nbgrader, solutions, student, syllabus
+from minfer.course.classroom.remote_parts import ungradable
 from minfer.course.library import all_chapters
 from minfer.errors import MinferError
 
@@ -32,7 +33,8 @@ def build_all(out: Path, install: str | None = None) -> list[tuple[Path, str]]:
         raise MinferError(f"{out} is there already; --out names a new or empty folder, so that nothing of yours is written over")
     try:
         student.write(out / "student", chapters, install or f"minfer=={minfer.__version__}")
-        for chapter in chapters:
+        graded = [chapter for chapter in chapters if ungradable(chapter) is None]
+        for chapter in graded:
             autograder.write(out / "gradescope" / f"{chapter.id}.zip", chapter)
         nbgrader.write(out / "nbgrader", chapters)
         solutions.write(out / "instructor", chapters)
@@ -41,7 +43,7 @@ def build_all(out: Path, install: str | None = None) -> list[tuple[Path, str]]:
         raise MinferError(f"{error.filename or out} cannot be written: {error.strerror}") from None
     return [
         (out / "student", "a repository for students: starters, texts, questions, how to hand in"),
-        (out / "gradescope", f"an autograder for each of the {len(chapters)} chapters"),
+        (out / "gradescope", f"an autograder for each of the {len(graded)} chapters that can be graded by one"),
         (out / "nbgrader", "a notebook for each chapter, for nbgrader's source folder, and its configuration"),
         (out / "instructor", "solutions, rubrics, points, syllabi for four and for ten weeks: keep it to yourself"),
     ]

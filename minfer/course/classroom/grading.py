@@ -26,7 +26,7 @@ from minfer.course.classroom.grades import ChapterGrade, Grade, chapter_grade, f
 from minfer.course.classroom.library import make_library
 from minfer.course.classroom.process import Gone, Limits, Process
 from minfer.course.classroom.remote import Remote
-from minfer.course.classroom.remote_parts import remote
+from minfer.course.classroom.remote_parts import remote, ungradable
 from minfer.course.jobs import FAILED, PASSED, SKIPPED, UNWRITTEN, Job, Outcome, all_jobs
 from minfer.course.library import all_chapters
 from minfer.course.submission import read
@@ -54,8 +54,8 @@ def grade_chapter(chapter: Chapter, text: str | None, seed: int, limits: Limits,
     """One chapter. text: the submitted file; None where nothing was handed in."""
     begin, notes, outcomes, walls = time.monotonic(), [], {}, []
     jobs = all_jobs(chapter.tasks)
-    refused = "nothing was handed in" if text is None else None
-    if text is not None:
+    refused = "nothing was handed in" if text is None else ungradable(chapter)
+    if refused is None:
         notes = originals.look(chapter, text)
         try:
             names = names_of(chapter, text)

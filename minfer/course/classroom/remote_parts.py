@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from minfer.course.chapter import Chapter
 from minfer.course.classroom.frames import WireError
 from minfer.course.classroom.outside import blocks_state
 from minfer.course.classroom.process import Process
@@ -220,6 +221,17 @@ FUNCTIONS = ("norm", "write_kv", "attention", "activation", "linear", "sample")
 CLASSES = {
     "blocks": RemoteBlocks, "scheduler": RemoteScheduler, "loop": RemoteLoop, "inputs": RemoteInputs, "runner": RemoteRunner,
 }  # fmt: skip
+
+
+def ungradable(chapter: Chapter) -> str | None:
+    """Why a chapter cannot be graded in the walls of the grader; None if it can."""
+    slots = [slot for slot in chapter.part if slot not in CLASSES and slot not in FUNCTIONS]
+    if not slots:
+        return None
+    return (
+        f"parts for the slot {', '.join(slots)} cannot be graded here, where a submission has neither processes nor a network; "
+        f"`minfer check {chapter.id}` checks them, on the student's own machine"
+    )
 
 
 def remote(process: Process, slot: str) -> Remote:
