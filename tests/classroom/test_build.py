@@ -24,7 +24,7 @@ from minfer.course.classroom.syllabus import spread
 from minfer.course.regions import strip
 from minfer.errors import MinferError
 
-EMPTY = Chapter(Path("00_empty"), 0, "", "decoder", "hf", 0, "", (), "", {}, {}, (), (), ())
+EMPTY = Chapter(Path("00_empty"), 0, "", "decoder", "hf", 0, "", (), "", {}, {}, {}, (), (), ())
 SECRETS = ("chunk(2", "F.silu(gate)", "1234567", "1 234 567", "nearly the code", "Because of the gate")
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from minfer.params import SamplingParams
+from minfer.testing.pool import MAX_LEN, Pool
 from minfer.testing.properties import Case, Place, Property, expect
-from minfer.testing.suites.blocks import MAX_LEN, Pool
 from minfer.testing.toy import toy_config
 from minfer.types import Request, Sampling, Sequence, Status
 
