@@ -220,7 +220,7 @@ PROPERTIES = [
         windows=True,
     ),
     prop("padding", "A row without context gives zeros, and disturbs no other row.", 60, decodes=(1, 4), padding=True),
-    prop("mixed", "Decodes, padding rows and chunks in one batch: each gets its own.", 100, decodes=(1, 3), chunks=(1, 2), padding=True),
+    prop("mixed", "Decodes, padding and chunks in one batch: each has its own.", 100, decodes=(1, 3), chunks=(1, 2), padding=True),
     prop(
         "alone",
         "A row depends on no other: alone it gives what it gives among them.",
