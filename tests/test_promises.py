@@ -84,6 +84,22 @@ class PromptsFirst(BaseScheduler):
         return self._plan(work)
 
 
+class PastThePrompt(BaseScheduler):
+    """Takes whoever is past its prompt for a decode, and so one that computes its output again."""
+
+    def schedule(self):
+        preemptions, budget, work = self.num_preemptions, self.config.max_num_batched_tokens, []
+        for seq in sorted(self.running, key=lambda seq: seq.num_computed < seq.num_prompt):
+            num_new = min(seq.num_new, budget)
+            if budget and self._ready(seq) and self._make_room(seq, num_new):
+                work.append(self._work(seq, num_new))
+                budget -= num_new
+        while self.num_preemptions == preemptions and budget and (seq := self._admit(math.inf)) is not None:
+            work.append(self._work(seq, min(seq.num_new, budget)))
+            budget -= work[-1].num_new
+        return self._plan(work)
+
+
 class OneNewcomer(ChunkedScheduler):
     """One newcomer a step."""
 
@@ -186,6 +202,7 @@ WRONG = [
     (ContinuousScheduler, "limit"),
     (ContinuousScheduler, "full"),
     (PromptsFirst, "full"),
+    (PastThePrompt, "again"),
     (OneNewcomer, "pieces"),
     (PagedBlocks, "alive"),
     (EntersNothing, "alive"),
