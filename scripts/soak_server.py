@@ -3,7 +3,7 @@
 Some clients stream, some read slowly, some hang up in the middle. At the end nothing may be lost, doubled or mixed up, every K/V block
 must be free again, and the memory of both processes must not have grown.
 
-    PYTHONPATH=. python scripts/soak_server.py --seconds 900 --json benchmarks/results/soak-server.json
+    PYTHONPATH=. python scripts/soak_server.py --seconds 900 --json benchmarks/results/soak-server-cpu.json
 
 From: the requests of `minfer/bench/soak_requests.py`, on a tiny model with random weights. To: a line a minute, and a JSON file.
 """
@@ -26,6 +26,7 @@ import httpx
 import psutil
 import typer
 
+from minfer.bench.report import header, write_json
 from minfer.bench.soak_requests import Case, make_cases
 from minfer.testing.checkpoints import make_checkpoint
 from minfer.testing.tokenizers import byte_level_tokenizer
@@ -233,8 +234,8 @@ def main(
     for fault in tally.faults:
         typer.echo(fault)
     if report is not None:
-        facts = {"kind": "soak_server", "clients": clients, "requests": len(cases), "seed": seed, "well": tally.well}
-        report.write_text(json.dumps({**facts, **asdict(tally), "growth": tally.growth}, indent=1) + "\n")
+        facts = {"clients": clients, "requests": len(cases), "seed": seed, "well": tally.well}
+        write_json(report, {"kind": "soak-server", **header(), **facts, **asdict(tally), "growth": tally.growth})
     if not tally.well:
         raise SystemExit(1)
 
