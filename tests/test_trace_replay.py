@@ -41,7 +41,7 @@ def test_every_step_is_there_again(case):
         assert frame.entry.get("copies", []) == [list(each) for each in seen.plan.copies]
     for before, seen, frame in zip([NOTHING, *traffic.seen], traffic.seen, frames, strict=False):
         gave_way = {seq for seq, count in seen.preemptions.items() if count > before.preemptions.get(seq, 0)}
-        assert set(frame.entry.get("preempted", ())) & set(seen.preemptions) == gave_way  # one that was aborted then, the witness forgot
+        assert set(frame.entry.get("preempted", ())) & set(seen.preemptions) == gave_way  # the aborted are not seen
         back = {copy.dst for copy in seen.plan.copies if copy.kind == "in"}
         fresh = [w for w in seen.plan.work if w.start and (w.seq_id in gave_way or w.seq_id not in before.tables)]
         hits = [[w.seq_id, w.start] for w in fresh if not back & set(seen.tables[w.seq_id])]
