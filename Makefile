@@ -70,7 +70,7 @@ docs-serve: setup  ## show the documentation while you write it, on port 8000 of
 
 docs-test: docs  ## open every page of the documentation in a browser, drive the trace player, and look for errors
 	sh scripts/browser.sh $(BIN)/python
-	MINFER_SITE=site OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(wildcard tests/test_site*.py) tests/test_trace_browser.py
+	MINFER_SITE=site OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(wildcard tests/test_site*.py) tests/test_trace_browser.py
 
 gpu-test:  ## run the tests that need a GPU
 	PYTHONPATH=. $(PYTHON) -m pytest -m gpu

@@ -137,9 +137,9 @@ def test_a_notebook_is_run_once_and_one_that_fails_is_named(tmp_path, monkeypatc
     path.write_text(book(code("print(6 * 7)")))
     page, _ = notebooks.page(tmp_path, "a", path)
     assert "\n42\n" in page.text
-    monkeypatch.setattr(notebooks, "run", lambda *_: pytest.fail("it was run again"))
-    assert notebooks.page(tmp_path, "a", path)[0] == page
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(notebooks, "run", lambda *_: pytest.fail("it was run again"))
+        assert notebooks.page(tmp_path, "a", path)[0] == page
     path.write_text(book(code("1 / 0")))
     with pytest.raises(RuntimeError, match=r"a\.ipynb does not run"):
         notebooks.page(tmp_path, "a", path)
