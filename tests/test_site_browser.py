@@ -28,12 +28,13 @@ SHOTS = (
 )  # fmt: skip
 
 
-def test_every_page_is_well_in_light_in_dark_and_on_a_phone(site, browser):
+@pytest.mark.parametrize("turn", [0, 1], ids=["even", "odd"])  # pages, for two workers
+def test_every_page_is_well_in_light_in_dark_and_on_a_phone(site, browser, turn):
     """No error in the console, no request to elsewhere, no broken picture, nothing wider than the page."""
     faults = []
     with served(site) as address, Watched(browser, address) as watched:
         page = watched.page
-        for name in pages(site):
+        for name in pages(site)[turn::2]:
             if name == "404.html":
                 continue
             page.set_viewport_size(DESKTOP)
