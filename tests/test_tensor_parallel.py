@@ -96,8 +96,9 @@ def test_all_mixes_and_heads(mix, kv_heads):
 
 @pytest.fixture
 def ray():
-    """Ray, ended afterwards."""
+    """Ray, in no cluster yet (another test of this process may have joined one), and ended afterwards."""
     ray = pytest.importorskip("ray")
+    ray.shutdown()
     yield ray
     ray.shutdown()
 
