@@ -34,7 +34,11 @@ class Watched:
         self.page.on("console", lambda message: self.wrong.append(f"console: {message.text}") if message.type == "error" else None)
         self.page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
         self.page.on("request", lambda request: self._request(request.url, address))
-        self.page.on("requestfailed", lambda request: self.wrong.append(f"failed: {request.url}"))
+        self.page.on("requestfailed", self._failed)
+
+    def _failed(self, request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # the page was left while a frame was still loading
+            self.wrong.append(f"failed: {request.url} ({request.failure})")
 
     def _request(self, url: str, address: str) -> None:
         if not url.startswith((address, "data:", "blob:", "about:")):
