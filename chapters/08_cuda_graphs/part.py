@@ -9,7 +9,7 @@
 #   minfer check ch08 -k task1     one task only
 #   minfer hint ch08 task1         a hint; --more for the next one
 #
-# A starter of minfer 0.1.0, text afa39465.
+# A starter of minfer 0.1.0, text 486f487d.
 
 """CUDA graphs: a decode step is recorded once and replayed, so that the host launches one graph instead of hundreds of kernels.
 
@@ -35,7 +35,7 @@ from rich.progress import track
 
 from minfer.errors import MinferError
 from minfer.inputs.static_batch import SAMPLING
-from minfer.runner.cuda_graph import GREEDY, Mode, Recorded, buckets, log
+from minfer.runner.cuda_graph import GREEDY, RANDOM, Mode, Recorded, buckets, log
 from minfer.runner.eager import EagerRunner
 from minfer.types import Batch, Bucket, StepResult
 
@@ -56,7 +56,7 @@ class CudaGraphRunner(EagerRunner):
         self.recorded: dict[tuple[Bucket, Mode], Recorded] = {}
 
     def warm_up(self) -> None:
-        """Record the greedy steps, the largest first, so that the others fit into its memory."""
+        """Record the greedy and the random steps, the largest first, so that the others fit into its memory."""
         if not self.on_gpu:
             return
         start, before = time.monotonic(), torch.cuda.memory_reserved()
@@ -64,7 +64,8 @@ class CudaGraphRunner(EagerRunner):
         for bucket in track(
             self.all_buckets(), "recording steps", console=console, transient=True, disable=not sys.stderr.isatty()
         ):
-            self._record(bucket, GREEDY)
+            for mode in (RANDOM, GREEDY):
+                self._record(bucket, mode)
         log.info(
             "recorded %d steps as CUDA graphs in %.1f s, %.0f MiB",
             len(self.recorded),

@@ -7,6 +7,9 @@ Layouts
 Grid: (T,), one program a row. The row stays in registers between the sum and the norm, so the kernel reads x and residual once
 and writes r and y once: 4 T H values, nothing else. The plain version takes nine kernels for it.
 
+What is read is marked to stay in the cache (evict_last), though nobody reads it again: what was written then makes room for it, and
+goes to memory early. On an H200 that takes 2 % off large batches.
+
 From: the embedding, or the o and down projections of `model.py`. To: the next projection, and the residual to the next norm.
 """
 
@@ -21,7 +24,7 @@ from minfer.launch import overlap
 
 needs = {"cuda", "triton"}
 
-VALUES = 64  # that a thread holds: with few warps a row, the sum of squares makes few of them wait for each other
+VALUES = 8  # that a thread holds: in bfloat16 one load of 16 bytes
 
 
 @triton.jit
@@ -38,11 +41,11 @@ def kernel(
     gain = tl.load(weight + column, mask=ok, other=zero)
     if OVERLAP:
         gdc_wait()
-    r = tl.load(x + row * x_row + column, mask=ok, other=zero)
+    r = tl.load(x + row * x_row + column, mask=ok, other=zero, eviction_policy="evict_last")
     if ADD:
         # ch07 task2: add the residual in float32, then round to what is stored
-        r = r.to(tl.float32) + tl.load(residual + row * residual_row + column, mask=ok, other=zero).to(tl.float32)
-        r = r.to(residual.dtype.element_ty)
+        other = tl.load(residual + row * residual_row + column, mask=ok, other=zero, eviction_policy="evict_last")
+        r = (r.to(tl.float32) + other.to(tl.float32)).to(residual.dtype.element_ty)
         # end of ch07 task2
     # ch07 task1: divide the row by its root mean square, and store it times the weight
     wide = r.to(tl.float32)

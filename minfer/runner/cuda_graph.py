@@ -39,6 +39,7 @@ class Mode(NamedTuple):
 
 
 GREEDY = Mode(True, True, False)
+RANDOM = Mode(True, False, False)  # what a temperature alone asks for
 
 
 class Recorded(NamedTuple):
@@ -70,7 +71,7 @@ class CudaGraphRunner(EagerRunner):
         self.recorded: dict[tuple[Bucket, Mode], Recorded] = {}
 
     def warm_up(self) -> None:
-        """Record the greedy steps, the largest first, so that the others fit into its memory."""
+        """Record the greedy and the random steps, the largest first, so that the others fit into its memory."""
         if not self.on_gpu:
             return
         start, before = time.monotonic(), torch.cuda.memory_reserved()
@@ -78,7 +79,8 @@ class CudaGraphRunner(EagerRunner):
         for bucket in track(
             self.all_buckets(), "recording steps", console=console, transient=True, disable=not sys.stderr.isatty()
         ):
-            self._record(bucket, GREEDY)
+            for mode in (RANDOM, GREEDY):
+                self._record(bucket, mode)
         log.info(
             "recorded %d steps as CUDA graphs in %.1f s, %.0f MiB",
             len(self.recorded),
