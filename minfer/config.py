@@ -34,6 +34,7 @@ class EngineConfig:
     memory_share: float = 0.9  # of the device's memory (of the free memory on a CPU, at most), weights included
     num_host_blocks: int = 0  # blocks in host memory that preemption.swap may use
     graph_sizes: tuple[int, ...] | None = None  # rows of the decode steps that runner.cuda_graph records; None: its own choice
+    record_random: bool = False  # record random decode steps at start-up too, not only greedy ones; otherwise when one is first met
     seed: int = 0  # of requests that bring none
     tensor_parallel_size: int = 1  # ranks that hold the model together, each on a device of its own
     ray_address: str | None = None  # executor.ray: the cluster to join; None: the one that the environment names, or one made here

@@ -173,6 +173,19 @@ def test_no_size_is_beyond_what_can_run():
     assert ids_of(run(engine, texts, greedy(3))) == ids_of(run(make_engine("chunked", max_num_seqs=4), texts, greedy(3)))
 
 
+@pytest.mark.parametrize("record_random", [False, True])
+def test_what_is_recorded_at_start_up(record_random):
+    """Every size for greedy steps, the largest first; a server asks for random ones too, which its clients want most often."""
+    runner = CudaGraphRunner(None, [], None, None, config(max_num_seqs=4, record_random=record_random))
+    seen, runner.on_gpu = [], True
+    runner._record = lambda bucket, mode: seen.append((bucket.rows, mode.samples, mode.all_greedy, mode.any_filter))
+    runner.warm_up()
+    for greedy_rows in (True, False):
+        wanted = [4, 2, 1] if greedy_rows or record_random else []
+        assert [rows for rows, *mode in seen if mode == [True, greedy_rows, False]] == wanted
+    assert len(seen) == (6 if record_random else 3)
+
+
 @pytest.mark.parametrize("sizes", [(0,), (-3, 8)])
 def test_sizes_that_are_no_numbers_of_rows_are_refused(sizes):
     """The message says which sizes were given."""

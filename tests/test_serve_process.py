@@ -77,3 +77,11 @@ def test_without_the_extra(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     assert 'pip install "minfer[serve]"' in run("serve", code=1).stderr
+
+
+def test_a_server_records_random_steps_before_it_serves(monkeypatch):
+    seen = {}
+    monkeypatch.setattr("minfer.serve.run.serve", lambda name, options, limits, **others: seen.update(options))
+    run("serve", "--max-num-seqs", "7")
+    assert seen["record_random"] is True
+    assert seen["max_num_seqs"] == 7

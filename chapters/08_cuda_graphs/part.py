@@ -9,7 +9,7 @@
 #   minfer check ch08 -k task1     one task only
 #   minfer hint ch08 task1         a hint; --more for the next one
 #
-# A starter of minfer 0.1.0, text 486f487d.
+# A starter of minfer 0.1.0, text ff1a629c.
 
 """CUDA graphs: a decode step is recorded once and replayed, so that the host launches one graph instead of hundreds of kernels.
 
@@ -51,12 +51,13 @@ class CudaGraphRunner(EagerRunner):
             raise MinferError(
                 f"graph_sizes={config.graph_sizes} must be numbers of rows, at least 1; leave it out for the runner's choice"
             )
+        self.modes = (RANDOM, GREEDY) if config.record_random else (GREEDY,)  # to record at start-up
         self.pool = None  # all graphs share their memory: only one runs at a time
         self.stream = torch.cuda.Stream() if self.on_gpu else None  # to record on; one, since each holds a workspace of cuBLAS
         self.recorded: dict[tuple[Bucket, Mode], Recorded] = {}
 
     def warm_up(self) -> None:
-        """Record the greedy and the random steps, the largest first, so that the others fit into its memory."""
+        """Record greedy steps, and random ones where they are asked for; the largest first, so that the others fit into its memory."""
         if not self.on_gpu:
             return
         start, before = time.monotonic(), torch.cuda.memory_reserved()
@@ -64,7 +65,7 @@ class CudaGraphRunner(EagerRunner):
         for bucket in track(
             self.all_buckets(), "recording steps", console=console, transient=True, disable=not sys.stderr.isatty()
         ):
-            for mode in (RANDOM, GREEDY):
+            for mode in self.modes:
                 self._record(bucket, mode)
         log.info(
             "recorded %d steps as CUDA graphs in %.1f s, %.0f MiB",

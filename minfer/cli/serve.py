@@ -50,6 +50,7 @@ def serve(
         note(f"warning: {host} may be reached from other machines, and no --api-key is set: whoever finds this server can use it")
     limits = Limits(max_waiting=max_waiting, deadline=deadline, max_tokens=max_output_tokens, shutdown=shutdown_seconds)
     options = {"stage": engine.stage, "swap": engine.swaps(), "revision": engine.revision, **engine.for_config()}
+    options["record_random"] = True  # nobody should wait for it while others are served
 
     def announce(info, port: int) -> None:
         note(f"stage {info.stage}: {info.why_stage}")

@@ -21,7 +21,7 @@ from minfer.errors import PartError
 from minfer.testing.properties import Differs
 from minfer.types import Batch, Bucket, Copy, Plan, Sampled, Sequence, Status, StepResult
 
-RUNNER = ("max_model_len", "max_num_seqs", "graph_sizes", "block_size", "max_num_batched_tokens")
+RUNNER = ("max_model_len", "max_num_seqs", "graph_sizes", "record_random", "block_size", "max_num_batched_tokens")
 INPUTS = ("max_model_len", "max_num_seqs", "block_size", "max_num_batched_tokens", "model", "device")
 
 
