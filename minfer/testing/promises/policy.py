@@ -141,10 +141,15 @@ def check_queue(part: Any, case: Case) -> None:
     made = reversed(turns) if case["backwards"] else turns
     seqs = {seq_id: sequence(seq_id, known(each["left"], each["known"]), each["left"]) for seq_id, each in made}
     served = {"": 0}
-    queue = WaitingQueue(watched(part), context_of(served))
+    policy, context = watched(part), context_of(served)
+    queue = WaitingQueue(policy, context)
     for seq_id, each in turns:
         queue.push(seqs[seq_id])
         served[""] += each["served"]
+        for seq in () if policy.changes else queue:
+            now = policy(seq, context)
+            came = f"none, and the key of sequence {seq.seq_id} was {seq.rank} when it came and is {now}"
+            expect(now == seq.rank, "`changes = True` on a policy whose keys change while a sequence waits", came)
         for _ in range(min(each["taken"], len(queue))):
             take(queue)
     while len(queue):
