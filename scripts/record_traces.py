@@ -46,6 +46,8 @@ PREFIX = {"blocks": "minfer.blocks.prefix:PrefixBlocks"}
 AHEAD = {"inputs": "minfer.inputs.resident:ResidentInputs", "loop": "minfer.loop.overlapped:loop"}
 FOUR = {"A": (0, ids(3), 6), "B": (0, ids(2, 20), 2), "C": (0, ids(4, 40), 3), "D": (0, ids(2, 60), 4)}
 LONG = {"A": (0, ids(3), 14), "B": (0, ids(2, 20), 13), "C": (3, ids(40, 40), 4)}
+SHORT = {name: (2 + i, ids(5, 40 + 3 * i), 3) for i, name in enumerate("abcd")}
+QUEUE = {"X": (0, ids(3), 4), "L": (1, ids(38, 20), 4), **SHORT}  # one of 42 tokens, and after it four of 8
 SYSTEM = "You are a careful assistant. Answer in one short sentence.\n\n"
 BREAD = "Here is a long text about bread. " + "Bread is made from flour, water, salt and yeast. " * 4 + "In short, bread"
 TEXTS = {  # request: step in which it comes, prompt, output tokens at most
@@ -80,6 +82,13 @@ RUNS = {
         {"A": (0, ids(15), 3), "B": (2, [*ids(8), *ids(4, 20)], 3), "C": (7, ids(20, 40), 2)},
         rooms(num_kv_blocks=8, max_num_seqs=4),
         swap=PREFIX,
+    ),
+    "arrival": Run("chunked", QUEUE, rooms(num_kv_blocks=16, max_num_seqs=1, max_num_batched_tokens=16)),
+    "patience": Run(
+        "chunked",
+        QUEUE,
+        rooms(num_kv_blocks=16, max_num_seqs=1, max_num_batched_tokens=16),
+        swap={"policy": "minfer.policy.shortest_job:policy"},
     ),
     "overlap": Run("chunked", {"A": (0, ids(3), 2), "B": (0, ids(2, 20), 5)}, rooms(num_kv_blocks=4, max_num_seqs=2), swap=AHEAD),
     "demo": Run(

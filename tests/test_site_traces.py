@@ -88,6 +88,16 @@ def test_a_long_prompt_is_whole_in_one_engine_and_in_chunks_in_the_other():
     assert [task.num_new for frame in frames("chunks")[3:8] for task in frame.work if task.seq == 2] == [8] * 5
 
 
+def test_two_overtake_the_long_one_and_the_third_does_not():
+    """One row: the order in which sequences first compute something. L is sequence 1, and a to d are those after it."""
+    orders = {}
+    for name in ("arrival", "patience"):
+        assert all(len(frame.work) <= 1 for frame in frames(name))
+        orders[name] = list(dict.fromkeys(task.seq for frame in frames(name) for task in frame.work))
+    assert orders == {"arrival": [0, 1, 2, 3, 4, 5], "patience": [0, 2, 3, 1, 4, 5]}
+    assert [frames(name)[4].work[0].seq for name in ("arrival", "patience")] == [1, 2]
+
+
 def test_the_second_prompt_finds_two_pages():
     found = frames("prefix")
     assert found[2].entry["hits"] == [[1, 8]]

@@ -3,7 +3,7 @@
     python chapters/16_serving/measure.py
 
 The device needs 4 ms for a step of up to 200 tokens, then 0.02 ms a token; 64 sequences run at once. Nothing depends on this machine's
-speed, so the numbers are the same everywhere. Two minutes.
+speed, so the numbers are the same everywhere. Half a minute.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from minfer.scheduler.continuous import ContinuousScheduler
 
 REQUESTS = 2000
 RATES = (20, 40, 60, 70, 80, 90, 100)
+OBJECTIVE = 200  # ms: a first token that comes later is of no use to anybody
 BUSY = 90  # requests a second at which policies are compared
 CALM = 70  # and at which schedulers are
 BUDGETS = [("continuous", ContinuousScheduler, 4096), *(("chunked", ChunkedScheduler, budget) for budget in (2048, 512, 256, 128))]
@@ -41,13 +42,12 @@ POLICIES: dict[str, Callable] = {
 
 
 def describe(times: list[Times]) -> dict:
-    """Times to first token and between tokens in ms (the longest in s), and tokens a second."""
+    """Times to first token and between tokens in ms (the longest in s), tokens a second, and requests a second in time."""
     ttft = [each.ttft for each in times]
     gaps = [gap for each in times for gap in each.gaps]
     seconds = max(each.tokens[-1] for each in times) / 1e3
     return {
         "mean_ms": fmean(ttft),
-        "p50_ms": float(numpy.percentile(ttft, 50)),
         "p99_ms": float(numpy.percentile(ttft, 99)),
         "max_s": max(ttft) / 1e3,
         "short_ms": fmean(each.ttft for each in times if each.job.prompt <= 256),
@@ -56,6 +56,7 @@ def describe(times: list[Times]) -> dict:
         "gap_p99_ms": float(numpy.percentile(gaps, 99)),
         "gap_max_ms": max(gaps),
         "tokens_per_s": sum(len(each.tokens) for each in times) / seconds,
+        "goodput": sum(each <= OBJECTIVE for each in ttft) / seconds,
     }
 
 
@@ -70,13 +71,14 @@ def main() -> None:
         for name, scheduler, budget in BUDGETS
     ]
     policies = [{"policy": name, **describe(simulate(arrivals(REQUESTS, BUSY), policy=policy))} for name, policy in POLICIES.items()]
-    waits = {"mean_ms": "mean time to first token, ms", "p50_ms": "p50, ms", "p99_ms": "p99, ms"}
-    shown = dict.fromkeys(("mean_ms", "p50_ms", "p99_ms", "short_ms", "long_ms"), ",.0f")
+    waits = {"mean_ms": "mean time to first token, ms", "p99_ms": "p99, ms"}
+    good = {"goodput": f"within {OBJECTIVE} ms, requests a second"}
+    shown = dict.fromkeys(("mean_ms", "p99_ms", "short_ms", "long_ms", "goodput"), ",.0f")
     report = {
         "kind": "chapter",
         **header(),
         "rates": table(
-            {"rate": "requests a second", **waits, "tokens_per_s": "tokens a second"},
+            {"rate": "requests a second", **waits, **good, "tokens_per_s": "tokens a second"},
             {"rate": "d", **shown, "tokens_per_s": ",.0f"},
             rates,
         ),
@@ -93,7 +95,7 @@ def main() -> None:
             budgets,
         ),
         "policies": table(
-            {"policy": "policy", **waits, "max_s": "longest, s", "short_ms": "mean of the short, ms", "long_ms": "of the long, ms"},
+            {"policy": "policy", **waits, "max_s": "longest, s", "short_ms": "mean, short", "long_ms": "mean, long", **good},
             {"policy": "s", **shown, "max_s": ".1f"},
             policies,
         ),

@@ -13,7 +13,7 @@ from pathlib import Path
 from minfer.trace.page import page
 from minfer.trace.trace import Trace
 
-BESIDE = {"refilled": "static", "chunks": "whole"}  # shown as the second of two: what it is better than
+BESIDE = {"refilled": "static", "chunks": "whole", "patience": "arrival"}  # shown as the second of two: what it is better than
 ALONE = re.compile(r"^\[(?P<title>[^\]\n]+)\]\((?P<href>(?:[\w./-]*/)?traces/[\w-]+\.html(?:#\w+)?)\)$", re.MULTILINE)
 
 

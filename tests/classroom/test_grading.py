@@ -12,7 +12,8 @@ from minfer.course.classroom import results
 from minfer.course.classroom.grades import Grade, unfinished
 from minfer.course.classroom.grading import grade
 from minfer.course.classroom.process import Limits
-from minfer.course.library import find_chapter
+from minfer.course.classroom.remote_parts import ungradable
+from minfer.course.library import all_chapters, find_chapter
 from minfer.course.regions import strip
 from minfer.course.starter import generate
 
@@ -119,6 +120,19 @@ def test_a_grader_that_does_not_end(chapter, tmp_path):
     assert "did not come to its end" in read["tests"][0]["output"]
     results.write(file, results.to_junit(Grade("\x00\ud800", "", 1, [], ["\x01"])))
     ET.fromstring(file.read_text())
+
+
+def test_a_policy_is_graded():
+    """A key at a time; by arrival it has nothing of what the chapter asks for."""
+    chapter = find_chapter("ch16")
+    solved = generate(chapter, solved=True)
+    assert grade_text(chapter, solved, examples=40, **PATIENT).points == 10
+    by_arrival = solved.partition("def policy")[0] + "def policy(seq, context):\n    return (seq.seq_id,)\n"
+    assert grade_text(chapter, by_arrival, examples=40, **PATIENT).points == 0
+
+
+def test_all_chapters_but_those_of_executors_are_graded():
+    assert [chapter.id for chapter in all_chapters() if ungradable(chapter) is not None] == ["ch14", "ch15"]
 
 
 @pytest.mark.parametrize("name", ["ch14", "ch15"])

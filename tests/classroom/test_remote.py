@@ -29,6 +29,7 @@ PARTS = {
     "loop": "loop.overlapped:loop",
     "inputs": "inputs.resident:ResidentInputs",
     "runner": "runner.cuda_graph:CudaGraphRunner",
+    "policy": "policy.fair_share:policy",
 }
 EXAMPLES = 8
 

@@ -16,6 +16,7 @@ from minfer.course.classroom.frames import WireError
 from minfer.course.classroom.outside import blocks_state
 from minfer.course.classroom.process import Process
 from minfer.course.classroom.remote import Remote, RemoteClass, RemoteFunction
+from minfer.course.classroom.remote_policy import RemotePolicy
 from minfer.course.classroom.wire import Handle
 from minfer.errors import PartError
 from minfer.testing.properties import Differs
@@ -217,15 +218,16 @@ class RemoteRunner(RemoteClass):
         return result
 
 
-FUNCTIONS = ("norm", "write_kv", "attention", "activation", "linear", "sample")
-CLASSES = {
+PROXIES: dict[str, type[Remote]] = {
+    **dict.fromkeys(("norm", "write_kv", "attention", "activation", "linear", "sample"), RemoteFunction),
     "blocks": RemoteBlocks, "scheduler": RemoteScheduler, "loop": RemoteLoop, "inputs": RemoteInputs, "runner": RemoteRunner,
+    "policy": RemotePolicy,
 }  # fmt: skip
 
 
 def ungradable(chapter: Chapter) -> str | None:
     """Why a chapter cannot be graded in the walls of the grader; None if it can."""
-    slots = [slot for slot in chapter.part if slot not in CLASSES and slot not in FUNCTIONS]
+    slots = [slot for slot in chapter.part if slot not in PROXIES]
     if not slots:
         return None
     return (
@@ -240,7 +242,7 @@ def remote(process: Process, slot: str) -> Remote:
     Raises:
         PartError: parts of this slot cannot be graded.
     """
-    if slot not in CLASSES and slot not in FUNCTIONS:
-        raise PartError(f"parts for the slot {slot} cannot be graded; those for {', '.join((*FUNCTIONS, *CLASSES))} can")
-    return CLASSES.get(slot, RemoteFunction)(process, slot)
+    if slot not in PROXIES:
+        raise PartError(f"parts for the slot {slot} cannot be graded; those for {', '.join(PROXIES)} can")
+    return PROXIES[slot](process, slot)
 

@@ -25,6 +25,7 @@ from minfer.engine import Engine
 from minfer.resolve import resolve
 from minfer.stages import Stage
 from minfer.testing.stubs import unwritten
+from minfer.types import Sequence
 
 ENGINE_PARTS = "minfer_submitted_parts"  # where the engine finds the parts
 
@@ -128,6 +129,13 @@ class Server:
 
     def do_commit(self, number: int, sampled: Any) -> Any:
         return self.made.commit(self.kept[number], sampled)
+
+    def do_policy(self, seq: Sequence, served: dict[str, int], sizes: dict[str, int]) -> Any:
+        blocks = SimpleNamespace(**sizes, lookup=lambda seq: self.ask("lookup", seq))
+        return self.parts["policy"](seq, SimpleNamespace(blocks=blocks, served=served))
+
+    def do_policy_changes(self) -> bool:
+        return bool(getattr(self.parts["policy"], "changes", False))
 
     def do_make_loop(self, scheduler: bool, executor: bool) -> None:
         outside = OutsideScheduler(self.ask) if scheduler else None, OutsideExecutor(self.ask) if executor else None

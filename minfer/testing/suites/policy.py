@@ -55,7 +55,7 @@ def context_of(moment: Case) -> SimpleNamespace:
 def keys_of(part: Any, seqs: list[Sequence], context: SimpleNamespace) -> list[tuple]:
     keys = [part(seq, context) for seq in seqs]
     for key in keys:
-        expect(isinstance(key, tuple), "a tuple", f"{key!r}")
+        expect(isinstance(key, tuple), "a tuple", f"{key!r}{' (is a return missing?)' if key is None else ''}")
     return keys
 
 
