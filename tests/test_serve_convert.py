@@ -141,13 +141,25 @@ def test_log_probabilities_are_json():
 
 
 def test_errors_say_which_field():
-    """One message for a field, however many types it may have; broken JSON has none; nothing is quoted at length."""
+    """The place inside the field, one message however many types it may have; broken JSON has none; nothing is quoted at length."""
+    user = {"role": "user", "content": "hi"}
+    for kind, content, words in (
+        (CompletionRequest, {"prompt": ["a", 5]}, r"^prompt\[1\]: .*string$"),
+        (CompletionRequest, {"prompt": [[5], ["a"]]}, r"^prompt\[1\]\[0\]: .*integer$"),
+        (ChatCompletionRequest, {"messages": [user, {"role": "user"}]}, r"^messages\[1\]\.content: Field required$"),
+        (ChatCompletionRequest, {"messages": [user, 5]}, r"^messages\[1\]: it must be a JSON object$"),
+        (ChatCompletionRequest, {"messages": [{**user, "content": [{"type": "image_url"}]}]}, r"^messages.*'image_url' is not offered"),
+    ):
+        with pytest.raises(ValidationError) as error:
+            kind.model_validate(content)
+        with pytest.raises(ApiError, match=words):
+            raise from_validation(error.value.errors())
     with pytest.raises(ValidationError) as error:
         CompletionRequest.model_validate({"prompt": 3})
     made = from_validation(error.value.errors())
     assert (made.status, made.param) == (400, "prompt")
     assert " or " in str(made)
     broken = from_validation([{"loc": ("body", 12), "msg": "JSON decode error", "type": "json_invalid"}])
-    assert (broken.param, str(broken)) == (None, "the body: JSON decode error")
+    assert (broken.param, str(broken)) == (None, "the body: it is no JSON, from character 12 on")
     assert json.loads(json_response({"said": "\ud83d"}).body) == {"said": "\ud83d"}  # which UTF-8 cannot say
     assert len(ApiError(400, "x" * 10**6).body["error"]["message"]) < LONGEST + 10
