@@ -9,6 +9,7 @@ from engine_fixtures import checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from serve_fixtures import SAMPLING
 
 from minfer import LLM, SamplingParams
 from minfer.outputs import Logprob
@@ -27,27 +28,7 @@ def llm():
         yield llm
 
 
-VALUES = st.fixed_dictionaries(
-    {},
-    optional={
-        "n": st.integers(1, 9),
-        "temperature": st.floats(0, 2),
-        "top_p": st.floats(0.01, 1),
-        "top_k": st.integers(-1, 99),
-        "min_p": st.floats(0, 1),
-        "presence_penalty": st.floats(-2, 2),
-        "frequency_penalty": st.floats(-2, 2),
-        "repetition_penalty": st.floats(0.5, 2),
-        "seed": st.integers(-(2**63), 2**63 - 1),
-        "stop": st.text(min_size=1) | st.lists(st.text(min_size=1), max_size=4),
-        "stop_token_ids": st.lists(st.integers(0, 99), max_size=4),
-        "min_tokens": st.integers(0, 3),
-        "ignore_eos": st.booleans(),
-        "include_stop_str_in_output": st.booleans(),
-        "skip_special_tokens": st.booleans(),
-        "logit_bias": st.dictionaries(st.integers(0, 99).map(str), st.floats(-100, 100), max_size=4),
-    },
-)
+VALUES = st.fixed_dictionaries({}, optional={**SAMPLING, "min_tokens": st.integers(0, 3)})
 
 
 @settings(max_examples=60)
