@@ -5,12 +5,14 @@ From: `Engine.add_request`. To: the scheduler, which takes for granted what is c
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Set
+from numbers import Integral
 
 from minfer.errors import MinferError
 from minfer.params import SamplingParams
-from minfer.text.chat import encode_prompt
+from minfer.text.chat import Messages, encode_prompt
+
+Prompt = str | list[int]
 
 
 def check_types(request_id: str, params: SamplingParams, priority: int, user: str) -> None:
@@ -25,12 +27,37 @@ def check_types(request_id: str, params: SamplingParams, priority: int, user: st
         raise MinferError(f"user={user!r} must be a string")
 
 
-def is_list_like(value: object) -> bool:
-    """Whether it is made of things in an order: lists, tuples, arrays, iterators; not mappings, sets or bytes."""
-    return hasattr(value, "__iter__") and not isinstance(value, bytes | Mapping | Set)
+def _has_items(value: object) -> bool:
+    """An array without dimensions is one number, and has none."""
+    return isinstance(value, str) or (hasattr(value, "__iter__") and getattr(value, "ndim", 1) > 0)
 
 
-def prompt_ids_of(prompt: str | list[int], tokenizer) -> list[int]:
+def _is_list_like(value: object) -> bool:
+    """Whether it is made of things in an order: lists, tuples, arrays, tensors, iterators; not mappings, sets or bytes."""
+    return _has_items(value) and not isinstance(value, bytes | Mapping | Set)
+
+
+def prompts_in_a_list(prompts: Prompt | list[Prompt]) -> list[Prompt]:
+    """Prompts as a list; one alone, as text or as token ids, is a list of one."""
+    if isinstance(prompts, str):
+        return [prompts]
+    if not _is_list_like(prompts):
+        raise MinferError(f"prompts must be a string, a list of token ids, or a list of these; not {type(prompts).__name__}")
+    prompts = list(prompts)
+    return prompts if not prompts or _has_items(prompts[0]) else [prompts]
+
+
+def conversations_in_a_list(messages: Messages | list[Messages]) -> list[Messages]:
+    """Conversations as a list; one alone, a list of messages, is a list of one."""
+    if not _is_list_like(messages) or isinstance(messages, str):
+        raise MinferError(
+            f'messages must be a list of {{"role": ..., "content": ...}}, or a list of such lists; not {type(messages).__name__}'
+        )
+    messages = list(messages)
+    return [messages] if messages and isinstance(messages[0], Mapping) else messages
+
+
+def prompt_ids_of(prompt: Prompt, tokenizer) -> list[int]:
     """Token ids of a prompt given as text or as ids."""
     if isinstance(prompt, str):
         if tokenizer is None:
@@ -39,19 +66,20 @@ def prompt_ids_of(prompt: str | list[int], tokenizer) -> list[int]:
         if not ids:
             raise MinferError(f"the prompt {prompt!r} has no tokens, and this tokenizer adds none; pass at least one token")
         return ids
-    if not is_list_like(prompt):
+    if not _is_list_like(prompt):
         raise MinferError(f"a prompt is a string or a list of token ids, not {type(prompt).__name__}")
-    ids = [_whole_number(position, token) for position, token in enumerate(prompt)]
+    ids = [token if type(token) is int else _whole_number(position, token) for position, token in enumerate(prompt)]
     if not ids:
         raise MinferError("the prompt has no tokens; pass at least one")
     return ids
 
 
 def _whole_number(position: int, token) -> int:
-    """Python's and numpy's integers alike."""
-    if isinstance(token, bool) or not hasattr(token, "__index__"):
+    """Python's, numpy's and PyTorch's integers alike."""
+    token = token.item() if getattr(token, "ndim", None) == 0 else token
+    if isinstance(token, bool) or not isinstance(token, Integral):
         raise MinferError(f"token {position} of the prompt is {token!r}; token ids are whole numbers")
-    return operator.index(token)
+    return int(token)
 
 
 def check_prompt(ids: list[int], params: SamplingParams, vocab_size: int, max_len: int, tokenizer) -> None:

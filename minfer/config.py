@@ -6,6 +6,7 @@ From: `LLM(...)` or the command line. To: the executor (sizes, device, dtype) an
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from numbers import Real
 from pathlib import Path
 
 import torch
@@ -14,7 +15,8 @@ from minfer.errors import MinferError
 from minfer.model_config import ModelConfig
 from minfer.shard import check_size
 
-MOST_SEQS = 65536
+MOST_SEQS = 2**16
+MOST_BATCHED_TOKENS = 2**24
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -35,18 +37,19 @@ class EngineConfig:
     num_host_blocks: int = 0  # blocks in host memory that preemption.swap may use
     graph_sizes: tuple[int, ...] | None = None  # rows of the decode steps that runner.cuda_graph records; None: its own choice
     record_random: bool = False  # record random decode steps at start-up too, not only greedy ones; otherwise when one is first met
-    seed: int = 0  # of requests that bring none
+    seed: int | None = 0  # of requests that bring none; None: another one every time
     tensor_parallel_size: int = 1  # ranks that hold the model together, each on a device of its own
     ray_address: str | None = None  # executor.ray: the cluster to join; None: the one that the environment names, or one made here
 
     def __post_init__(self) -> None:
         sizes = ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size", "tensor_parallel_size")
-        for name in (*sizes, "num_kv_blocks", "num_host_blocks"):
+        for name in (*sizes, "num_kv_blocks", "num_host_blocks", "seed"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            if (isinstance(value, bool) or not isinstance(value, int)) and not (value is None and name in ("num_kv_blocks", "seed")):
                 raise MinferError(f"{name}={value!r} must be a whole number")
-        if self.max_num_seqs > MOST_SEQS:
-            raise MinferError(f"max_num_seqs={self.max_num_seqs} is more than the {MOST_SEQS} that the bookkeeping is made for")
+        for name, most in (("max_num_seqs", MOST_SEQS), ("max_num_batched_tokens", MOST_BATCHED_TOKENS)):
+            if getattr(self, name) > most:
+                raise MinferError(f"{name}={getattr(self, name)} is more than the {most} that the bookkeeping is made for")
         for name in sizes:
             if getattr(self, name) < 1:
                 raise MinferError(f"{name}={getattr(self, name)} must be at least 1")
@@ -58,14 +61,25 @@ class EngineConfig:
             )
         if self.num_kv_blocks is not None and self.num_kv_blocks < 1:
             raise MinferError(f"num_kv_blocks={self.num_kv_blocks} must be at least 1; leave it out to size it by memory_share")
-        if not 0 < self.memory_share <= 1:
-            raise MinferError(f"memory_share={self.memory_share} must be above 0 and at most 1: it is a share of the device's memory")
+        if isinstance(self.memory_share, bool) or not isinstance(self.memory_share, Real) or not 0 < self.memory_share <= 1:
+            raise MinferError(f"memory_share={self.memory_share!r} must be above 0 and at most 1: it is a share of the device's memory")
         if self.num_host_blocks < 0:
             raise MinferError(f"num_host_blocks={self.num_host_blocks} must not be negative")
+        if self.graph_sizes is not None and not (isinstance(self.graph_sizes, tuple | list) and all(map(_is_size, self.graph_sizes))):
+            raise MinferError(
+                f"graph_sizes={self.graph_sizes!r} must be numbers of rows, at least 1; leave it out for the runner's choice"
+            )
+        if self.ray_address is not None and not isinstance(self.ray_address, str):
+            raise MinferError(f"ray_address={self.ray_address!r} must be a string, such as '10.0.0.1:6379' or 'auto'")
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def make_config(
     path: Path,
+    /,
     *,
     dtype: str | torch.dtype = "auto",
     device: str | torch.device = "auto",
@@ -106,7 +120,7 @@ def _device(device: str | torch.device) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(device)
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         raise MinferError(f"device={device!r} is not a device; use 'cpu', 'cuda' or 'auto'") from None
     if device.type not in ("cpu", "cuda"):
         raise MinferError(f"device={str(device)!r} is not supported; use 'cpu', 'cuda' or 'auto'")

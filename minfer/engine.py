@@ -9,10 +9,12 @@ From: `LLM` or a server adds requests. To: each `step` gives back outputs.
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import logging
 import random
+import time
 from dataclasses import dataclass
 
 from minfer.admission import check_prompt, check_types, limit_of, prompt_ids_of
@@ -24,9 +26,11 @@ from minfer.resolve import resolve
 from minfer.sample.noise import derive_seed
 from minfer.stages import Stage
 from minfer.text.processor import RequestState
-from minfer.types import Request, Sampling, Sequence
+from minfer.types import Request, Sampling, Sequence, Status
 
 log = logging.getLogger(__name__)
+
+COUNTS = ("num_steps", "num_preemptions", "usage", "served")  # what a scheduler knows of the past
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Engine:
         blocks = resolve("blocks", stage.blocks)
         block_size = blocks.size_of_block(config)
         self._loop = resolve("loop", stage.loop)
-        policy, preemption = resolve("policy", stage.policy), resolve("preemption", stage.preemption)
+        self._policy, preemption = resolve("policy", stage.policy), resolve("preemption", stage.preemption)
         scheduler = resolve("scheduler", stage.scheduler)
         executor = resolve("executor", stage.executor)
         if config.tensor_parallel_size > 1 and not getattr(executor, "parallel", False):
@@ -61,7 +65,8 @@ class Engine:
             )
         self.executor = executor(config, stage, block_size)
         self.blocks = blocks(self.executor.num_blocks, block_size)
-        self.scheduler = scheduler(config, self.blocks, policy, preemption(self.executor.num_host_blocks))
+        self._new_preemption = functools.partial(preemption, self.executor.num_host_blocks)
+        self.scheduler = scheduler(config, self.blocks, self._policy, self._new_preemption())
         self.max_len = min(config.max_model_len, self.blocks.num_total * block_size)
         if self.max_len < config.max_model_len:
             log.warning(
@@ -161,10 +166,22 @@ class Engine:
         return state.output()
 
     def abort_all(self) -> None:
-        """End every request, and the loop with them."""
+        """End every request, and the loop with them, and begin the bookkeeping anew.
+
+        An error or Ctrl-C may have come in the middle of it, so nothing of it is kept but the counts: no sequence, row or block, and
+        no cached prefix. Scheduler and blocks stay the same objects, since a recording may listen to them.
+        """
         self._steps = None
-        for request_id in list(self._requests):
-            self.abort(request_id)
+        for seq in (seq for state in self._requests.values() for seq in state.seqs if not seq.finished):
+            seq.status, seq.finish_reason, seq.finished_at = Status.FINISHED, "abort", time.monotonic()
+            seq.row, seq.block_table, seq.host_blocks = None, [], []
+        self._requests.clear()
+        scheduler, blocks = self.scheduler, self.blocks
+        counts = {name: getattr(scheduler, name) for name in COUNTS if hasattr(scheduler, name)}
+        blocks.__init__(blocks.num_total + 1, blocks.block_size)
+        scheduler.__init__(self.config, blocks, self._policy, self._new_preemption())
+        for name, value in counts.items():
+            setattr(scheduler, name, value)
 
     def has_unfinished(self, request_id: str | None = None) -> bool:
         """Whether that request, or any, has not ended yet."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import itertools
 import logging
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from minfer.admission import is_list_like
+from minfer.admission import Prompt, conversations_in_a_list, prompts_in_a_list
 from minfer.choice import best_stage, with_executor, with_swaps
 from minfer.config import make_config
 from minfer.engine import Engine, Stats
@@ -25,19 +25,15 @@ from minfer.params import SamplingParams
 from minfer.progress import TokenProgress
 from minfer.resolve import ignored_slots, why_not
 from minfer.stages import HF, Stage, find_stage
-from minfer.text.chat import chat_prompt_ids
+from minfer.text.chat import Messages, chat_prompt_ids
 from minfer.tokenizer import load_tokenizer
 from minfer.trace.recording import check_place, record
 
 log = logging.getLogger(__name__)
 
 
-Prompt = str | list[int]
-Messages = list[dict[str, Any]]
-
-
 class LLM:
-    """A model, loaded into an engine of the chosen stage.
+    """A model, loaded into an engine of the chosen stage. Several threads may use it at once; they take turns, a step each.
 
     Args:
         model: a short name (smollm2-135m), a hub id, a folder, a .gguf file, or a shape with random weights (dummy:qwen3-0.6b).
@@ -65,7 +61,7 @@ class LLM:
         executor: str | None = None,
         **options,
     ):
-        if isinstance(trace, str | Path):
+        if trace is not None and not isinstance(trace, bool):
             check_place(trace)
         device = options.get("device", "auto")
         found, self.why_stage = best_stage(device) if stage is None else (find_stage(stage), "it was asked for")
@@ -93,6 +89,7 @@ class LLM:
         self.tokenizer = load_tokenizer(path)
         self.engine = Engine(config, self.stage, self.tokenizer)
         self.recording = record(self, None if trace is True else trace) if trace else None
+        self._turn = threading.RLock()  # whoever holds it may touch the engine
         self._ids = itertools.count()
         self._awaited: set[str] = set()  # requests of generate() and stream(), which are still to collect their outputs
         self._kept: dict[str, list[RequestOutput]] = {}  # by request: outputs that came up while somebody stepped for another one
@@ -113,7 +110,7 @@ class LLM:
         Raises:
             MinferError: a prompt or its parameters cannot be served; the message names it, and none has been run.
         """
-        prompts = _as_list(prompts)
+        prompts = prompts_in_a_list(prompts)
         if not isinstance(params, list | tuple):
             params = [params] * len(prompts)
         if len(params) != len(prompts):
@@ -122,8 +119,9 @@ class LLM:
         done: dict[str, RequestOutput] = {}
         try:
             for i, (prompt, own) in enumerate(zip(prompts, params, strict=True)):
+                ids.append(self._next_id())
                 try:
-                    ids.append(self._add(prompt, own, stream=False))
+                    self._add(ids[-1], prompt, own, stream=False)
                 except MinferError as error:
                     raise type(error)(f"prompt {i}: {error}") from None
             with TokenProgress(len(prompts), progress) as bar:
@@ -144,15 +142,17 @@ class LLM:
         progress: bool = True,
     ) -> list[RequestOutput]:
         """Answer one conversation, or several. A conversation is a list of {"role": ..., "content": ...}."""
-        conversations = [messages] if messages and isinstance(messages[0], dict) else messages
-        return self.generate([chat_prompt_ids(self.tokenizer, each) for each in conversations], params, progress=progress)
+        prompts = [chat_prompt_ids(self.tokenizer, each) for each in conversations_in_a_list(messages)]
+        return self.generate(prompts, params, progress=progress)
 
     def stream(self, prompt: Prompt | Messages, params: SamplingParams | None = None) -> Iterator[RequestOutput]:
         """Complete one prompt (or answer one conversation) and yield it after every step; `outputs[i].delta` is what is new."""
-        if isinstance(prompt, list) and prompt and isinstance(prompt[0], dict):
+        if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[0], Mapping):
             prompt = chat_prompt_ids(self.tokenizer, prompt)
-        outputs = self._stream({self._add(prompt, params, stream=True)})
+        request_id = self._next_id()
+        outputs = self._stream({request_id})
         next(outputs)
+        self._add(request_id, prompt, params, stream=True)
         return outputs
 
     def _stream(self, ids: set[str]) -> Iterator[RequestOutput]:
@@ -166,20 +166,23 @@ class LLM:
         finally:
             self._leave(ids)
 
-    def _add(self, prompt: Prompt, params: SamplingParams | None, stream: bool) -> str:
-        """Queue a request under an id of its own, which it returns."""
-        request_id = next(name for i in self._ids if not self.engine.has_unfinished(name := f"minfer-{i}"))
-        self.engine.add_request(request_id, prompt, params, stream=stream)
-        self._awaited.add(request_id)
-        return request_id
+    def _next_id(self) -> str:
+        """An id for a request of ours; it is known before the request is queued, so that Ctrl-C never leaves one that nobody knows."""
+        return next(name for i in self._ids if not self.engine.has_unfinished(name := f"minfer-{i}"))
+
+    def _add(self, request_id: str, prompt: Prompt, params: SamplingParams | None, stream: bool) -> None:
+        with self._turn:
+            self._awaited.add(request_id)
+            self.engine.add_request(request_id, prompt, params, stream=stream)
 
     def _step_for(self, ids: set[str]) -> list[RequestOutput]:
         """What there is of these awaited requests, after one step if there is nothing yet. Outputs of others are kept for them."""
-        if self._kept.keys().isdisjoint(ids):
-            if not self.engine.has_unfinished():
-                raise MinferError("the request was ended from elsewhere: by abort(), or since a step failed or was interrupted")
-            self._keep(self.engine.step())
-        return self._take([request_id for request_id in self._kept if request_id in ids])
+        with self._turn:
+            if self._kept.keys().isdisjoint(ids):
+                if not self.engine.has_unfinished():
+                    raise MinferError("the request was ended from elsewhere: by abort(), or since a step failed or was interrupted")
+                self._keep(self.engine.step())
+            return self._take([request_id for request_id in self._kept if request_id in ids])
 
     def _keep(self, outputs: list[RequestOutput]) -> None:
         for output in outputs:
@@ -190,36 +193,42 @@ class LLM:
 
     def _leave(self, ids: set[str]) -> None:
         """Nobody awaits these requests any more. Where the call that did was cut short, they end here."""
-        for request_id in ids:
-            self.engine.abort(request_id)
-        self._take(ids.intersection(self._kept))
-        self._awaited -= ids
+        with self._turn:
+            for request_id in ids:
+                self.engine.abort(request_id)
+            self._take(ids.intersection(self._kept))
+            self._awaited -= ids
 
     # The step API, for those who drive the engine themselves
 
     def add_request(self, request_id: str, prompt: Prompt, params: SamplingParams | None = None, **options) -> None:
         """Queue a request; see `Engine.add_request`."""
-        self.engine.add_request(request_id, prompt, params, **options)
+        with self._turn:
+            self.engine.add_request(request_id, prompt, params, **options)
 
     def step(self) -> list[RequestOutput]:
         """Run one step; see `Engine.step`. What generate() or stream() waits for is left to them."""
-        self._keep(self.engine.step())
-        return self._take([request_id for request_id in self._kept if request_id not in self._awaited])
+        with self._turn:
+            self._keep(self.engine.step())
+            return self._take([request_id for request_id in self._kept if request_id not in self._awaited])
 
     def abort(self, request_id: str) -> RequestOutput | None:
         """End a request; see `Engine.abort`."""
-        return self.engine.abort(request_id)
+        with self._turn:
+            return self.engine.abort(request_id)
 
     def has_unfinished(self) -> bool:
         """Whether `step` has more to do, or to give."""
-        return self.engine.has_unfinished() or bool(self._kept.keys() - self._awaited)
+        with self._turn:
+            return self.engine.has_unfinished() or bool(self._kept.keys() - self._awaited)
 
     def stats(self) -> Stats:
         return self.engine.stats()
 
     def close(self) -> None:
         """Give the memory back, and write the trace if there is one. Closing twice is fine."""
-        self.engine.close()
+        with self._turn:
+            self.engine.close()
         if self.recording is not None:
             self.recording.stop()
 
@@ -228,13 +237,3 @@ class LLM:
 
     def __exit__(self, *exception) -> None:
         self.close()
-
-
-def _as_list(prompts: Prompt | list[Prompt]) -> list[Prompt]:
-    """One prompt, as text or as token ids, is a list of one."""
-    if isinstance(prompts, str):
-        return [prompts]
-    if not is_list_like(prompts):
-        raise MinferError(f"prompts must be a string, a list of token ids, or a list of these; not {type(prompts).__name__}")
-    prompts = list(prompts)
-    return [prompts] if prompts and not isinstance(prompts[0], str) and not hasattr(prompts[0], "__iter__") else prompts

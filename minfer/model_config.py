@@ -143,7 +143,10 @@ def _read_json(file: Path, optional: bool = False) -> dict[str, Any]:
 
 def _architecture(config: dict[str, Any]) -> str:
     """The first supported name in `architectures`; where the file lists none, what `model_type` stands for."""
-    named = config.get("architectures") or [name for name, family in FAMILIES.items() if family.model_type == config.get("model_type")]
+    named = config.get("architectures")
+    if named and not isinstance(named, list):
+        raise ModelError(f"config.json: architectures={named!r} must be a list of names, such as {list(FAMILIES)[:1]}")
+    named = named or [name for name, family in FAMILIES.items() if family.model_type == config.get("model_type")]
     for name in named:
         if name in FAMILIES:
             return name

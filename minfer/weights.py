@@ -38,10 +38,20 @@ def load_decoder(
         config: the model, or what a rank holds of it.
 
     Raises:
-        ModelError: a file is missing or cannot be read; a tensor is missing, left over, quantised or of another shape.
+        ModelError: too little memory; a file is missing or cannot be read; a tensor is missing, left over, quantised, or of
+            another shape.
     """
     shard = Shard(config) if isinstance(config, ModelConfig) else config
-    decoder = Decoder(shard.model, functions, dtype, device, max_len)
+    try:
+        decoder = Decoder(shard.model, functions, dtype, device, max_len)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error):
+            raise
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ModelError(
+            f"too little memory on {device} for the weights of {path} in {dtype} ({reason}); "
+            "take a smaller model, a dtype of fewer bytes, or more devices (tensor_parallel_size); or free memory that others hold"
+        ) from error
     if shard.size > 1:
         cut_head(decoder, shard)
     waiting = destinations(decoder)

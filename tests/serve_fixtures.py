@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import openai
 from engine_fixtures import checkpoint
+from hypothesis import strategies as st
 
 from minfer import LLM
 from minfer.serve.front import Limits
@@ -25,6 +26,23 @@ from minfer.testing.invariants import check_idle
 
 NAME = "tiny"
 SIZES = {"max_model_len": 128, "max_num_seqs": 8, "block_size": 4, "device": "cpu"}
+SAMPLING = {  # fields of a request, under the names of SamplingParams, with values that are allowed
+    "n": st.integers(1, 3),
+    "temperature": st.floats(0, 2),
+    "top_p": st.floats(0.01, 1),
+    "top_k": st.integers(-1, 400),
+    "min_p": st.floats(0, 1),
+    "presence_penalty": st.floats(-2, 2),
+    "frequency_penalty": st.floats(-2, 2),
+    "repetition_penalty": st.floats(0.5, 2),
+    "seed": st.integers(-(2**63), 2**63 - 1),
+    "stop": st.text(min_size=1, max_size=8) | st.lists(st.text(min_size=1, max_size=8), max_size=4),
+    "stop_token_ids": st.lists(st.integers(0, 319), max_size=4),
+    "ignore_eos": st.booleans(),
+    "include_stop_str_in_output": st.booleans(),
+    "skip_special_tokens": st.booleans(),
+    "logit_bias": st.dictionaries(st.integers(0, 319).map(str), st.floats(-100, 100), max_size=4),
+}
 PATIENCE = 60.0  # seconds: other work on the machine may freeze a test for a while
 
 

@@ -112,6 +112,9 @@ def test_a_model_without_a_tokenizer():
         for prompt, params, message in [("hi", None, "pass token ids"), (NORMAL, SamplingParams(stop="x"), "use stop_token_ids")]:
             with pytest.raises(MinferError, match=message):
                 llm.generate(prompt, params)
+        for chat in (llm.chat, llm.stream):
+            with pytest.raises(MinferError, match="a chat is text"):
+                chat([{"role": "user", "content": "hi"}])
         completion = llm.generate(NORMAL, greedy(5, logprobs=1))[0].outputs[0]
         assert (oracle().count_ties(NORMAL, completion.token_ids), completion.text) == (0, "")
         assert all(value.decoded_token is None for entry in completion.logprobs for value in entry.values())

@@ -8,6 +8,7 @@ import pytest
 import torch
 from engine_fixtures import SWAP, checkpoint, make_engine, oracle
 
+from minfer.config import make_config
 from minfer.errors import MinferError
 from minfer.executor.memory import num_blocks
 
@@ -29,6 +30,13 @@ from minfer.executor.memory import num_blocks
         ({"num_host_blocks": -1}, r"num_host_blocks=-1 must not be negative"),
         ({"num_host_blocks": 10**10}, r"too little memory.*10000000000 .*blocks.* MiB.*num_host_blocks"),
         ({"dtype": "int8"}, r"dtype='int8' is not supported; use float32"),
+        ({"memory_share": "0.5"}, r"memory_share='0.5' must be above 0"),
+        ({"memory_share": True}, r"memory_share=True must be above 0"),
+        ({"block_size": None}, r"block_size=None must be a whole number"),
+        ({"seed": "x"}, r"seed='x' must be a whole number"),
+        ({"max_num_batched_tokens": 10**12}, r"max_num_batched_tokens=1000000000000 is more than the 16777216"),
+        *(({"graph_sizes": sizes}, r"graph_sizes=.*at least 1") for sizes in ((0,), (-3, 8), (1.5,), 5, "abc")),
+        ({"ray_address": 5}, r"ray_address=5 must be a string"),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -36,6 +44,16 @@ def test_limits_that_cannot_be_kept(options, message):
     """Too little memory and limits that contradict each other are errors at the start, with the numbers and the remedy."""
     with pytest.raises(MinferError, match=message):
         make_engine(swap={"preemption": SWAP}, **options)
+
+
+def test_what_is_found_out_by_minfer_is_no_option():
+    """The folder and the model's shape are no options, and a device must be one."""
+    for name in ("path", "model"):
+        with pytest.raises(MinferError, match=f"no option is called {name}"):
+            make_config(checkpoint(), **{name: "x"})
+    for device in (None, 5, "gpu"):
+        with pytest.raises(MinferError, match=f"device={device!r} is not a device"):
+            make_config(checkpoint(), device=device)
 
 
 def test_memory_that_others_hold(monkeypatch):

@@ -140,6 +140,8 @@ def test_architecture_from_model_type(tmp_path):
     ("changes", "words"),
     [
         ({"architectures": ["GPT2LMHeadModel"]}, ["GPT2LMHeadModel", *FAMILIES]),
+        ({"architectures": "LlamaForCausalLM"}, ["'LlamaForCausalLM'", "must be a list"]),
+        ({"architectures": 5}, ["architectures=5", "must be a list"]),
         ({"architectures": ..., "model_type": "mamba"}, ["mamba", *FAMILIES]),
         ({"architectures": ..., "model_type": ...}, ["names none", *FAMILIES]),
         ({"quantization_config": {"quant_method": "awq"}}, ["quantised"]),

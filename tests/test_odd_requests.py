@@ -1,6 +1,8 @@
 """Odd values at the public surface: one clear error each, and nothing is silently taken for something else."""
 
+import numpy as np
 import pytest
+import torch
 from engine_fixtures import checkpoint
 
 from minfer import LLM, SamplingParams
@@ -55,6 +57,42 @@ def test_options_are_checked_before_anything_is_loaded(options, what):
 def test_a_model_is_named_by_a_string_or_a_path(name):
     with pytest.raises(MinferError, match="must be a name or a path"):
         find_model(name)
+
+
+@pytest.mark.parametrize("array", [np.array, torch.tensor], ids=["numpy", "torch"])
+def test_arrays_and_tensors_are_lists(llm, array):
+    """One row is one prompt, also as a list of numbers of theirs; several rows are several. Numbers that are no ids are refused."""
+    row = array([5, 6, 7])
+    alone, beside, several = [[5, 6, 7]], [[5, 6, 7], [8]], [[5], [6]]
+    for prompts, rows in ((row, alone), (list(row), alone), ([row, [8]], beside), (array(several), several)):
+        assert [output.prompt_token_ids for output in llm.generate(prompts, SamplingParams(max_tokens=1))] == rows
+    for prompts in (array([5.5]), array([True]), array(5), array([[[5, 6]]])):
+        with pytest.raises(MinferError, match=r"whole numbers|must be a string"):
+            llm.generate(prompts)
+    assert len(llm.generate(np.array(["a", "b"]), SamplingParams(max_tokens=1))) == 2
+
+
+@pytest.mark.parametrize("messages", [{"role": "user", "content": "hi"}, "hi", None, 5, [5], ["hi"], [None], [[]]])
+def test_chats_in_other_forms_are_refused(llm, messages):
+    with pytest.raises(MinferError, match=r"messages (must be a list|is empty)"):
+        llm.chat(messages)
+    assert not llm.has_unfinished()
+
+
+def test_conversations_may_come_in_any_container(llm):
+    """Lists, tuples and iterators alike; no conversation gives no answer."""
+    chat = [{"role": "user", "content": "hi"}]
+    alone = llm.chat(chat, SamplingParams(max_tokens=1))[0].prompt_token_ids
+    for messages, count in ((tuple(chat), 1), (iter(chat), 1), ([chat, chat], 2), ((tuple(each) for each in [chat]), 1), ([], 0)):
+        outputs = llm.chat(messages, SamplingParams(max_tokens=1))
+        assert [output.prompt_token_ids for output in outputs] == [alone] * count
+    assert list(llm.stream(tuple(chat), SamplingParams(max_tokens=1)))[-1].prompt_token_ids == alone
+
+
+@pytest.mark.parametrize("trace", [5, ["x"], b"x"])
+def test_a_trace_goes_to_a_path(trace):
+    with pytest.raises(MinferError, match="must be the path of a file"):
+        LLM(str(checkpoint()), trace=trace)
 
 
 @pytest.mark.parametrize("prompts", [{"a": 1}, {"a", "b"}, b"hi", [{1: 2}], [{1, 2}]])

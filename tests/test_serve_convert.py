@@ -9,6 +9,7 @@ from engine_fixtures import checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from serve_fixtures import SAMPLING
 
 from minfer import LLM, SamplingParams
 from minfer.outputs import Logprob
@@ -27,27 +28,7 @@ def llm():
         yield llm
 
 
-VALUES = st.fixed_dictionaries(
-    {},
-    optional={
-        "n": st.integers(1, 9),
-        "temperature": st.floats(0, 2),
-        "top_p": st.floats(0.01, 1),
-        "top_k": st.integers(-1, 99),
-        "min_p": st.floats(0, 1),
-        "presence_penalty": st.floats(-2, 2),
-        "frequency_penalty": st.floats(-2, 2),
-        "repetition_penalty": st.floats(0.5, 2),
-        "seed": st.integers(-(2**63), 2**63 - 1),
-        "stop": st.text(min_size=1) | st.lists(st.text(min_size=1), max_size=4),
-        "stop_token_ids": st.lists(st.integers(0, 99), max_size=4),
-        "min_tokens": st.integers(0, 3),
-        "ignore_eos": st.booleans(),
-        "include_stop_str_in_output": st.booleans(),
-        "skip_special_tokens": st.booleans(),
-        "logit_bias": st.dictionaries(st.integers(0, 99).map(str), st.floats(-100, 100), max_size=4),
-    },
-)
+VALUES = st.fixed_dictionaries({}, optional={**SAMPLING, "min_tokens": st.integers(0, 3)})
 
 
 @settings(max_examples=60)
@@ -141,13 +122,25 @@ def test_log_probabilities_are_json():
 
 
 def test_errors_say_which_field():
-    """One message for a field, however many types it may have; broken JSON has none; nothing is quoted at length."""
+    """The place inside the field, one message however many types it may have; broken JSON has none; nothing is quoted at length."""
+    user = {"role": "user", "content": "hi"}
+    for kind, content, words in (
+        (CompletionRequest, {"prompt": ["a", 5]}, r"^prompt\[1\]: .*string$"),
+        (CompletionRequest, {"prompt": [[5], ["a"]]}, r"^prompt\[1\]\[0\]: .*integer$"),
+        (ChatCompletionRequest, {"messages": [user, {"role": "user"}]}, r"^messages\[1\]\.content: Field required$"),
+        (ChatCompletionRequest, {"messages": [user, 5]}, r"^messages\[1\]: it must be a JSON object$"),
+        (ChatCompletionRequest, {"messages": [{**user, "content": [{"type": "image_url"}]}]}, r"^messages.*'image_url' is not offered"),
+    ):
+        with pytest.raises(ValidationError) as error:
+            kind.model_validate(content)
+        with pytest.raises(ApiError, match=words):
+            raise from_validation(error.value.errors())
     with pytest.raises(ValidationError) as error:
         CompletionRequest.model_validate({"prompt": 3})
     made = from_validation(error.value.errors())
     assert (made.status, made.param) == (400, "prompt")
     assert " or " in str(made)
     broken = from_validation([{"loc": ("body", 12), "msg": "JSON decode error", "type": "json_invalid"}])
-    assert (broken.param, str(broken)) == (None, "the body: JSON decode error")
+    assert (broken.param, str(broken)) == (None, "the body: it is no JSON, from character 12 on")
     assert json.loads(json_response({"said": "\ud83d"}).body) == {"said": "\ud83d"}  # which UTF-8 cannot say
     assert len(ApiError(400, "x" * 10**6).body["error"]["message"]) < LONGEST + 10

@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from serve_fixtures import NAME, Running, events_of, running
+from serve_fixtures import NAME, SAMPLING, Running, events_of, running
 
 NEEDED = {"/v1/completions": "prompt", "/v1/chat/completions": "messages", "/tokenize": "prompt", "/detokenize": "tokens"}
 
@@ -22,22 +22,8 @@ good = {
     "prompt": texts | ids | st.lists(texts, min_size=1, max_size=3) | st.lists(ids, min_size=1, max_size=2),
     "messages": st.lists(message, min_size=1, max_size=3),
     "tokens": st.lists(st.integers(0, 400), max_size=9),
-    "n": st.integers(1, 3),
-    "temperature": st.floats(0, 2),
-    "top_p": st.floats(0.01, 1),
-    "top_k": st.integers(-1, 400),
-    "min_p": st.floats(0, 1),
-    "presence_penalty": st.floats(-2, 2),
-    "frequency_penalty": st.floats(-2, 2),
-    "repetition_penalty": st.floats(0.5, 2),
-    "seed": st.integers(-(2**63), 2**63 - 1),
-    "stop": texts | st.lists(texts, max_size=3),
-    "stop_token_ids": st.lists(st.integers(0, 319), max_size=3),
-    "logit_bias": st.dictionaries(st.integers(0, 319).map(str), st.floats(-100, 100), max_size=3),
+    **SAMPLING,
     "echo": st.booleans(),
-    "ignore_eos": st.booleans(),
-    "include_stop_str_in_output": st.booleans(),
-    "skip_special_tokens": st.booleans(),
     "stream": st.booleans(),
     "user": texts,
     "priority": st.integers(-5, 5),

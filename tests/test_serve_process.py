@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 import subprocess
@@ -64,6 +65,32 @@ def test_neither_process_outlives_the_other():
         engine.kill()
         until(lambda: httpx.get(f"{url}/health").status_code == 503, "it believes that the engine is still there")
         assert httpx.post(f"{url}/v1/completions", json={"prompt": "hello"}).status_code == 503
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_it_is_told_to_stop_while_it_loads(how):
+    """Both processes get the signal, as from a terminal, or the server alone; both end, and neither shows a traceback."""
+    command = [sys.executable, "-m", "minfer", "serve", "--model", str(checkpoint()), "--port", "0", "--device", "cpu"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        until(lambda: engines(process), "no engine was started")
+        children = engines(process)
+        if how == signal.SIGINT:
+            os.killpg(process.pid, how)
+        else:
+            process.send_signal(how)
+        said = process.communicate(timeout=PATIENCE)[1]
+        assert process.returncode == (130 if how == signal.SIGINT else -how)
+        assert "Traceback" not in said
+        until(lambda: gone(children), "the engine's process is still there")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def engines(process: subprocess.Popen) -> list[psutil.Process]:
+    return [each for each in psutil.Process(process.pid).children() if "spawn_main" in " ".join(each.cmdline())]
 
 
 def test_what_cannot_be_served_exits_with_1():

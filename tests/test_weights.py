@@ -6,6 +6,7 @@ import json
 import logging
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,15 @@ def test_config_of_another_model_is_refused(tmp_path):
     shutil.copy(large / "config.json", small / "config.json")
     with pytest.raises(ModelError, match="has shape"):
         load_decoder(small, ModelConfig.load(small), TORCH_FUNCTIONS, torch.float32, "cpu", 64)
+
+
+@pytest.mark.parametrize("size", ["vocab_size", "intermediate_size", "head_dim"])
+def test_a_model_larger_than_the_memory_is_refused(tmp_path, size):
+    """The message says for what memory is lacking and what to do."""
+    path = make_checkpoint(tmp_path)
+    config = replace(ModelConfig.load(path), **{size: 10**14})
+    with pytest.raises(ModelError, match=r"too little memory on cpu for the weights of .*tensor_parallel_size"):
+        load_decoder(path, config, TORCH_FUNCTIONS, torch.float32, "cpu", 64)
 
 
 def test_the_same_arguments_make_the_same_checkpoint(tmp_path):

@@ -25,14 +25,14 @@ def num_blocks(config, block_size: int) -> int:
     wanted = config.num_kv_blocks or config.max_num_seqs * -(-config.max_model_len // block_size)
     budget, explanation = _budget(config)
     fits = budget // block_bytes - 1
-    if config.num_kv_blocks is not None and config.device.type == "cpu":
-        fits = (psutil.virtual_memory().available // block_bytes) - 1  # asked for by number: the share does not count
-    if fits < 1 or (config.num_kv_blocks is not None and fits < wanted):
-        need = (wanted if config.num_kv_blocks is not None else 1) + 1
+    by_number = config.num_kv_blocks is not None
+    if fits < 1 or (by_number and fits < wanted):
+        need = (wanted if by_number else 1) + 1
+        remedies = [] if by_number and config.device.type == "cpu" else ["raise memory_share"]
+        remedies += ["lower num_kv_blocks" if by_number else "lower max_model_len", "free memory that other programs hold"]
         raise MinferError(
             f"too little memory for the KV cache: {need} blocks of {block_size} tokens need {need * block_bytes / MIB:.1f} MiB, and "
-            f"{max(budget, 0) / MIB:.1f} MiB are available ({explanation}); raise memory_share, lower "
-            f"{'num_kv_blocks' if config.num_kv_blocks is not None else 'max_model_len'}, or free memory that other programs hold"
+            f"{max(budget, 0) / MIB:.1f} MiB are available ({explanation}); {', or '.join(remedies)}"
         )
     return min(wanted, fits) + 1
 
@@ -56,6 +56,8 @@ def _budget(config) -> tuple[int, str]:
     """Bytes for K/V, and how they were found."""
     if config.device.type != "cuda":
         free = psutil.virtual_memory().available
+        if config.num_kv_blocks is not None:  # asked for by number: the share does not count
+            return free, "all that is free"
         return int(free * config.memory_share), f"memory_share={config.memory_share} of {free / MIB:.0f} MiB free"
     torch.cuda.empty_cache()
     free, total = torch.cuda.mem_get_info(config.device)

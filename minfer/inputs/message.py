@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from minfer.inputs.static_batch import no_batch
+from minfer.inputs.static_batch import ends_of_padding, no_batch
 from minfer.types import Batch, Bucket
 
 ALIGN = 16  # bytes: every column begins at a multiple
@@ -112,8 +112,7 @@ class StepMessage(Message):
         rows, samples, tokens = slice(batch.num_seqs, bucket.rows), slice(len(batch.sample_at), bucket.rows), len(batch.token_ids)
         column["rows"][rows] = self.num_rows
         column["context_lens"][rows] = 0
-        step = int(bucket.tokens is None)  # padding rows of a decode step have one new token each, those of other steps none
-        column["query_start"][batch.num_seqs + 1 : bucket.rows + 1] = tokens + step * np.arange(1, bucket.rows - batch.num_seqs + 1)
+        column["query_start"][batch.num_seqs + 1 : bucket.rows + 1] = ends_of_padding(batch.num_seqs, tokens, bucket)
         column["sample_at"][samples] = 0
         column["sampled_rows"][samples] = self.num_rows
         column["sampled_positions"][samples] = 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -71,11 +72,9 @@ def with_host_padding(batch: Batch, bucket: Bucket, recorded: bool, max_len: int
     )
 
 
-def padded_query_start(query_start: torch.Tensor, bucket: Bucket) -> torch.Tensor:
-    """[B + 1] → [rows + 1] int32: padding rows of a decode step have one new token each, those of other steps none."""
-    last, missing = int(query_start[-1]), bucket.rows + 1 - len(query_start)
-    step = int(bucket.tokens is None)
-    return torch.cat((query_start, last + step * torch.arange(1, missing + 1, dtype=INT)))
+def ends_of_padding(num_rows: int, num_tokens: int, bucket: Bucket) -> np.ndarray:
+    """Where the rows behind a batch's own end: [rows - num_rows]. Those of a decode step have one new token each, others none."""
+    return num_tokens + int(bucket.tokens is None) * np.arange(1, bucket.rows - num_rows + 1)
 
 
 class StaticBatch:
@@ -104,7 +103,8 @@ class StaticBatch:
         views = copy(self.tokens, TOKENS, batch, bucket.num_tokens) | copy(self.rows, ROWS, batch, bucket.rows)
         sampling = copy(self.sampling, SAMPLING, batch.sampling, bucket.rows)
         query_start, block_tables = self.query_start[: bucket.rows + 1], self.block_tables[: bucket.rows]
-        query_start.copy_(padded_query_start(batch.query_start, bucket), non_blocking=True)
+        behind = torch.from_numpy(ends_of_padding(batch.num_seqs, len(batch.token_ids), bucket)).to(INT)
+        query_start.copy_(torch.cat((batch.query_start, behind)), non_blocking=True)
         rows, columns = batch.block_tables.shape
         block_tables.copy_(F.pad(batch.block_tables, (0, block_tables.shape[1] - columns, 0, bucket.rows - rows)), non_blocking=True)
         padded = replace(

@@ -22,7 +22,6 @@ import torch
 from rich.console import Console
 from rich.progress import track
 
-from minfer.errors import MinferError
 from minfer.inputs.static_batch import SAMPLING
 from minfer.runner.eager import EagerRunner
 from minfer.types import Batch, Bucket, StepResult
@@ -62,10 +61,6 @@ class CudaGraphRunner(EagerRunner):
         super().__init__(model, kv, inputs, sample, config)
         self.on_gpu = config.device.type == "cuda"
         self.buckets = sorted({min(size, config.max_num_seqs) for size in config.graph_sizes or buckets(config.max_num_seqs)})
-        if self.buckets[0] < 1:
-            raise MinferError(
-                f"graph_sizes={config.graph_sizes} must be numbers of rows, at least 1; leave it out for the runner's choice"
-            )
         self.modes = (RANDOM, GREEDY) if config.record_random else (GREEDY,)  # to record at start-up
         self.pool = None  # all graphs share their memory: only one runs at a time
         self.stream = torch.cuda.Stream() if self.on_gpu else None  # to record on; one, since each holds a workspace of cuBLAS

@@ -60,7 +60,6 @@ def sampling_tensors(
         rows: per row its sampling, the index in its sequence of the token to be sampled, and its known tokens (needed only
             where a penalty is on).
         vocab_size: V of the logits; a larger top_k is the same as none.
-
     """
     temperature, top_k, top_p, min_p, seeds, positions = [], [], [], [], [], []
     edits: list[tuple[int, Sampling, list[int]]] = []

@@ -43,7 +43,7 @@ class BaseScheduler:
         self.num_preemptions = 0
         self.usage = KVUsage()
         self._free_rows = list(range(config.max_num_seqs - 1, -1, -1))
-        self._freed_rows: list[int] = []
+        self._freed_rows = list(range(config.max_num_seqs))  # that the executor is to forget: it may have seen another scheduler's
         self._waits_for: dict[int, list[Sequence]] = {}  # by seq_id of the parent: the completions held for its prompt
 
     # Interface to the engine and the loop

@@ -35,7 +35,7 @@ class WaitingQueue:
             heapq.heappush(self._heap, (seq.rank, seq.seq_id))
 
     def remove(self, seq: Sequence) -> None:
-        del self._members[seq.seq_id]
+        self._members.pop(seq.seq_id, None)  # it may not be there: an error or Ctrl-C came while it was added
 
     def first(self) -> Sequence | None:
         """The next one to admit; it stays in the queue."""

@@ -5,6 +5,7 @@ From: everything in `minfer/serve` that refuses a request. To: a response's JSON
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -53,17 +54,27 @@ def bad_request(error: MinferError) -> ApiError:
 
 
 def from_validation(errors: Iterable[Mapping[str, Any]]) -> ApiError:
-    """What pydantic found wrong: the field that comes first, and all that was said of it.
+    """What pydantic found wrong: the first field with a fault, the place farthest inside it, and all that was said of that.
 
     A field that may have several types is complained about once for each; they are joined by "or".
     """
-    by_field: dict[str, list[str]] = {}
+    by_place: dict[tuple[str | int, ...], list[str]] = {}
     for error in errors:
-        place = [part for part in error["loc"] if part != "body"]
-        field = place[0] if place and isinstance(place[0], str) else ""  # broken JSON has a position there
-        said = by_field.setdefault(field, [])
+        said = by_place.setdefault(_place(error["loc"]), [])
         text = error["msg"].removeprefix("Value error, ").replace("Input should be", "it must be")
+        text = re.sub(r"a valid dictionary or (instance of \w+|object to extract fields from)", "a JSON object", text)
+        if error["type"] == "json_invalid":
+            text = f"it is no JSON, from character {error['loc'][-1]} on"
         if text not in said:
             said.append(text)
-    field, said = next(iter(by_field.items()), ("", ["it cannot be read"]))
-    return ApiError(400, f"{field or 'the body'}: {' or '.join(said)}", param=field or None)
+    field = next(iter(by_place), ())[:1]
+    place = max((place for place in by_place if place[:1] == field), key=len, default=())
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+    said = by_place.get(place, ["it cannot be read"])
+    return ApiError(400, f"{where or 'the body'}: {' or '.join(said)}", param=field[0] if field else None)
+
+
+def _place(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Where in the body; pydantic names the type that it tried as well. Broken JSON has only a position, which is no place."""
+    place = tuple(part for part in loc if isinstance(part, int) or not (part in ("body", "str") or part.startswith("list[")))
+    return place if place and isinstance(place[0], str) else ()

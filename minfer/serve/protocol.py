@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 # field → the values with which it asks for nothing
 NOT_OFFERED: dict[str, tuple] = {
@@ -107,11 +107,12 @@ class TextPart(BaseModel):
     type: str
     text: str
 
-    @model_validator(mode="after")
-    def only_text(self) -> TextPart:
-        if self.type != "text":
-            raise ValueError(f"a content part of type {self.type!r} is not offered; this server reads text only")
-        return self
+    @field_validator("type")
+    @classmethod
+    def only_text(cls, kind: str) -> str:
+        if kind != "text":
+            raise ValueError(f"a content part of type {kind!r} is not offered; this server reads text only")
+        return kind
 
 
 class ChatMessage(BaseModel):

@@ -64,10 +64,18 @@ def start_process(name: str, options: Mapping[str, Any], verbose: bool = False) 
     context = multiprocessing.get_context("spawn")  # a fork would take threads and the device's state along
     ours, theirs = context.Pipe()
     process = context.Process(target=engine_process, args=(theirs, name, dict(options), verbose), name="minfer-engine")
-    process.start()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the new process inherits it: Ctrl-C is for this one alone
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     theirs.close()
     try:
         first = ours.recv()
+    except KeyboardInterrupt:
+        process.terminate()
+        process.join()
+        raise
     except EOFError:
         process.join()
         raise MinferError(f"the engine's process ended with code {process.exitcode} while it was loading {name}") from None
@@ -89,7 +97,7 @@ def engine_process(pipe: Connection, name: str, options: Mapping[str, Any], verb
     except Exception as error:
         pipe.send(error if isinstance(error, MinferError) else MinferError(f"{type(error).__name__}: {error}"))
         return
-    with llm, pipe:
+    with llm, pipe, contextlib.suppress(BrokenPipeError):  # the server may have gone while the model was loaded
         pipe.send(info_of(llm, name))
         Worker(llm.engine, pipe).run()
 

@@ -11,6 +11,8 @@ from transformers import PreTrainedTokenizerBase
 
 from minfer.errors import MinferError
 
+Messages = Sequence[Mapping[str, str]]  # {"role": ..., "content": ...} each
+
 
 def encode_prompt(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     """The text's ids, with the special tokens that the tokenizer adds by itself (a BOS, for many models).
@@ -25,7 +27,7 @@ def encode_prompt(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
 
 
 def chat_prompt_ids(
-    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool = True
+    tokenizer: PreTrainedTokenizerBase | None, messages: Messages, add_generation_prompt: bool = True
 ) -> list[int]:
     """The ids of a chat, as the model's own template writes it.
 
@@ -37,8 +39,10 @@ def chat_prompt_ids(
         add_generation_prompt: end with the words that open the assistant's answer.
 
     Raises:
-        MinferError: the model has no chat template; the messages are malformed; the template refuses them.
+        MinferError: the model has no tokenizer or no chat template; the messages are malformed; the template refuses them.
     """
+    if tokenizer is None:
+        raise MinferError("a chat is text, and the model's folder has no tokenizer; write the chat as token ids and complete those")
     if not tokenizer.chat_template:
         raise MinferError(
             "this model has no chat template: it was probably not tuned for chats. Complete a plain prompt instead, or set "

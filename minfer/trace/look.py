@@ -80,6 +80,8 @@ class Look:
                 self.queues[name] = order
         if self.blocks.num_free != self.num_free:
             self.num_free = changes["free"] = self.blocks.num_free
+        if getattr(self.blocks, "changed", self) is None:  # begun anew after an error: what was cached is no more
+            self.blocks.changed = {*self.cached, *self.blocks.cached}
         if getattr(self.blocks, "changed", None):
             toggled = sorted(block for block in self.blocks.changed if (block in self.blocks.cached) != (block in self.cached))
             self.cached.symmetric_difference_update(toggled)

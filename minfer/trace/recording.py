@@ -6,6 +6,7 @@ From: an `LLM` or an `Engine`. To: a `Trace`, which in a notebook shows itself a
 from __future__ import annotations
 
 import atexit
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,8 +92,10 @@ def check_place(path: str | Path) -> None:
     """Whether a file can be written there, before an hour's run that it is to hold.
 
     Raises:
-        MinferError: its folder does not exist, or it is a folder itself.
+        MinferError: its folder does not exist, it is a folder itself, or it is no path at all.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise MinferError(f"trace={path!r} must be the path of a file to write, or True to keep the trace in memory only")
     path = Path(path).expanduser()
     if path.is_dir() or not path.parent.is_dir():
         what = "is a folder" if path.is_dir() else f"would lie in {path.parent}, which does not exist"
