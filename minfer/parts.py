@@ -220,7 +220,7 @@ class Attention(Protocol):
 
 class Activation(Protocol):
     def __call__(self, gate_up: torch.Tensor) -> torch.Tensor:
-        """[T, 2 I] → silu(first half) * second half, [T, I]."""
+        """[T, 2 I] → silu(first half) * second half, [T, I]. It may write into gate_up."""
         ...
 
 

@@ -118,7 +118,7 @@ def test_a_stub_shows_how_far_it_got(tmp_path):
     result = run("check", "attention", "--part", f"{path}:attention", "--examples", 20, "--json", report, code=1)
     said = {line.split()[-1] if line.startswith("passed") else line for line in lines(result)}
     assert any(line.startswith("not written  chunk") and line.endswith("passed before: ch04 task 2: chunks") for line in said)
-    assert lines(result)[-1] == "9 properties: 4 passed, 5 not written"
+    assert lines(result)[-1] == "11 properties: 4 passed, 7 not written"
     found = json.loads(report.read_text())
     assert (found["slot"], found["passed"], found["file"]) == ("attention", False, str(path))
     status = {each["name"]: each["status"] for each in found["properties"]}
@@ -155,4 +155,4 @@ def test_a_kernel_runs_in_the_interpreter():
     said = done.stdout.splitlines()
     assert said[0].startswith("activation is filled by silu_mul of ")
     assert "interpreter" in said[1] or "cuda" in said[1]
-    assert said[-1] == "2 properties: 2 passed"
+    assert said[-1] == "3 properties: 3 passed"

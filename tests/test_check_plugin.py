@@ -32,7 +32,7 @@ def test_the_plugin_runs_a_suite_in_another_project(tmp_path):
     shutil.copy(MUTANTS / "norm" / "forgets_the_sum.py", tmp_path / "mine.py")
     done = pytest_in(tmp_path, "--pyargs", "minfer.testing", "--part", "norm=mine.py:mutant", "--part-examples", "30")
     assert done.returncode == 1, done.stdout
-    assert "1 failed, 4 passed" in done.stdout.splitlines()[-1]
+    assert "1 failed, 5 passed" in done.stdout.splitlines()[-1]
     assert "norm-sum" in done.stdout
     assert "must hold: The second result is r = x + residual" in done.stdout
     assert f"norm is filled by mutant of {tmp_path / 'mine.py'}" in done.stdout

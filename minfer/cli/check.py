@@ -70,7 +70,7 @@ def check(
         typer.echo(line)
     results = []
     for result in run(target, examples, replay, seed):
-        show(result, target, in_full=all(before.passed for before in results))
+        show(result, target, in_full=all(before.passed or before.flaky for before in results))
         if result.status == "failed" and context.find_root().params["debug"]:
             typer.echo("".join(traceback.format_exception(result.error)), err=True)
         results.append(result)
@@ -102,7 +102,7 @@ def run(target: Target, examples: int | None, replay: str | None, seed: int) -> 
 
 
 def show(result: Result, target: Target, in_full: bool) -> None:
-    """A line a property. The first that fails is explained; of the others, whose cause is often the same, only the replay is shown."""
+    """A line a property. The first that fails whenever it is run is explained; of the others only the replay is shown."""
     from minfer.testing.report import explain, headline, replay_command
 
     typer.echo(headline(result))

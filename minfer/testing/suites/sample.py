@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
+from minfer.inputs.static_batch import SAMPLING
 from minfer.params import SamplingParams
 from minfer.sample.noise import log_arrivals
 from minfer.sample.torch import sampling_tensors
-from minfer.testing.properties import Case, Differs, Place, Property, device_of, dtype_of, expect, expect_tensor
+from minfer.testing.properties import Case, Differs, Place, Property, device_of, dtype_of, expect, expect_tensor, untouched
 from minfer.testing.sampling import INF, Row, allowed, chi_square, edited, row
 from minfer.testing.sampling_cases import ANY_SPREAD, EDITS, FILTERS, build, cases, impossible, small_edits
 
@@ -20,7 +21,9 @@ MARGIN = 1e-3  # scores closer than this are a tie: float32 may see either as th
 
 def draw(part: Any, logits: torch.Tensor, asked: list[Row]) -> list[int]:
     """One id a row, from a copy of the logits."""
-    ids = part(logits.clone(), SimpleNamespace(sampling=sampling_tensors(asked, logits.shape[1], logits.device)))
+    sampling = sampling_tensors(asked, logits.shape[1], logits.device)
+    with untouched(**{f"batch.sampling.{name}": getattr(sampling, name) for name in SAMPLING}):
+        ids = part(logits.clone(), SimpleNamespace(sampling=sampling))
     expect_tensor(ids, torch.empty(len(asked), dtype=torch.int64, device=logits.device), "the ids")
     wrong = [token for token in ids.tolist() if not 0 <= token < logits.shape[1]]
     expect(not wrong, f"ids from 0 to {logits.shape[1] - 1}", wrong)
