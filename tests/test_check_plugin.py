@@ -52,6 +52,21 @@ def test_the_plugin_refuses_what_is_no_part(tmp_path):
         assert message in done.stderr
 
 
+def test_the_plugin_says_what_it_checked(tmp_path):
+    """Which file filled the slot: also with -q, where all is well, and where nobody named a part."""
+    done = pytest_in(tmp_path, "--pyargs", "minfer.testing", "--part-examples", "1", "-k", "norm-sum or policy-order")
+    assert done.returncode == 0, done.stdout
+    for slot in ("norm", "policy"):
+        assert f"{slot} is filled by " in done.stdout
+
+
+def test_the_plugin_wants_a_case_at_least(tmp_path):
+    for count in ("0", "-3"):
+        done = pytest_in(tmp_path, "--pyargs", "minfer.testing", "--part-examples", count)
+        assert done.returncode == 4, done.stdout
+        assert f"--part-examples {count}: at least one case must be drawn" in done.stderr
+
+
 def test_the_plugin_costs_other_projects_nothing(tmp_path):
     """pytest loads it everywhere: it must import neither PyTorch nor hypothesis."""
     heavy = "{'torch', 'transformers', 'minfer.resolve', 'minfer.testing.checking'}"
