@@ -68,9 +68,9 @@ def check(
         context.call_on_close(lambda: log_from(logging.WARNING))
     if part is not None and needs_interpreter(part) and not interpreting():
         raise typer.Exit(run_interpreted(context))
-    target = find_target(slot, part)
     with suppress(OSError, ValueError):  # stderr may be no file
         faulthandler.enable()  # a part in C may crash: say at which line of Python
+    target = find_target(slot, part)
     for line in target.describe():
         typer.echo(line)
     results = []
