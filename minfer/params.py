@@ -28,7 +28,8 @@ class SamplingParams:
     Args:
         n: completions per prompt.
         temperature: divides the logits; 0 (and anything below 1e-5) is greedy.
-        top_k: only the k likeliest tokens; 0 or -1 is off; more than the vocabulary is the whole vocabulary; 1 is greedy.
+        top_k: only the k likeliest tokens, of equally likely ones the lowest ids; 0 or -1 is off; more than the vocabulary is the
+            whole vocabulary; 1 is greedy.
         top_p: only the likeliest tokens that together have this probability, 0 < top_p <= 1; 1 is off.
         min_p: only tokens at least this share as likely as the likeliest, 0 <= min_p <= 1; 0 is off.
         repetition_penalty: logits of tokens in prompt or output are divided by it (multiplied if negative); 1 is off.

@@ -123,7 +123,10 @@ class Blocks(Protocol):
         ...
 
     def match(self, seq: Sequence) -> int:
-        """Give it the blocks that already hold its first tokens; return how many tokens that is."""
+        """Give it the blocks that already hold its first tokens; return how many tokens that is.
+
+        Only of requests with the same cache_salt. None of a request with prompt_logprobs, which needs the logits of its whole prompt.
+        """
         ...
 
     def allocate(self, seq: Sequence, num_tokens: int, keep: int = 0) -> bool:
@@ -220,7 +223,7 @@ class Attention(Protocol):
 
 class Activation(Protocol):
     def __call__(self, gate_up: torch.Tensor) -> torch.Tensor:
-        """[T, 2 I] → silu(first half) * second half, [T, I]."""
+        """[T, 2 I] → silu(first half) * second half, [T, I]. It may write into gate_up."""
         ...
 
 

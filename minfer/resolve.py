@@ -21,7 +21,7 @@ import torch
 
 from minfer.errors import PartError
 from minfer.parts import SLOTS
-from minfer.stages import Stage
+from minfer.stages import DECODER, Stage
 
 NEEDS = {  # what a part may need, and how to say that it is lacking
     "cuda": "an NVIDIA GPU that PyTorch can use (torch.cuda.is_available() is False)",
@@ -57,7 +57,9 @@ def resolve(slot: str, name: str, lift: frozenset[str] = frozenset()):
         raise PartError(f"no slot is called {slot!r}; the slots are {', '.join(SLOTS)}")
     lacking = [need for need in missing(name) if need not in lift]
     if lacking:
-        raise PartError(f"{slot}={name} needs {'; '.join(NEEDS[need] for need in lacking)}")
+        plain = getattr(DECODER, slot)
+        instead = f"; {slot}={plain} runs without" if plain != name and not missing(plain) else ""
+        raise PartError(f"{slot}={name} needs {'; '.join(NEEDS[need] for need in lacking)}{instead}")
     module = _load(name)
     attribute = name.rpartition(":")[2]
     part = getattr(module, attribute, None)

@@ -20,12 +20,11 @@ from kernel_cases import (
     check_attention,
     check_linear,
     check_norm,
-    check_sample,
     check_write_kv,
     linear_case,
     norm_case,
-    sample_case,
 )
+from sampling_kernel_cases import check_sample, sample_case
 
 from minfer.activation.triton import silu_mul
 from minfer.attention import triton_decode, triton_paged, triton_tiles

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kernel_cases import Draw, attention_case, check_attention
 
 from minfer.errors import MinferError, PartError
+from minfer.resolve import resolve
 from minfer.testing.batches import LAYOUTS
 
 if not any(shutil.which(name) for name in ("c++", "g++", "clang++")):
@@ -103,12 +104,13 @@ def test_it_is_built_once_and_kept(tmp_path, monkeypatch):
     assert len({first, edited, cpp.library()}) == 3
 
 
-@pytest.mark.parametrize("failure", ["no compiler", "it fails", "not writable", "damaged"])
+@pytest.mark.parametrize("failure", ["no compiler", "it fails", "killed", "not writable", "damaged"])
 def test_what_cannot_be_built_names_the_pytorch_part(failure, tmp_path, monkeypatch):
     """Whatever is in the way, the message says so in one line and names the part to use instead."""
     monkeypatch.setenv("MINFER_CACHE", str(tmp_path))
     compiler = tmp_path / "c++"
-    script = {"it fails": "echo 'x.cpp:1: error: no such thing' >&2; exit 1", "damaged": 'shift; echo broken > "$2"'}.get(failure, "")
+    error = "echo 'x.cpp:1: error: no such thing' >&2; exit 1"
+    script = {"it fails": error, "killed": "kill -9 $$", "damaged": 'shift; echo broken > "$2"'}.get(failure, "")
     compiler.write_text(f"#!/bin/sh\n{script}\n")
     compiler.chmod(0o755)
     monkeypatch.setattr(cpp.shutil, "which", lambda name: None if failure == "no compiler" else str(compiler))
@@ -116,8 +118,8 @@ def test_what_cannot_be_built_names_the_pytorch_part(failure, tmp_path, monkeypa
         (tmp_path / "csrc").write_text("a file where the folder should be")
     with pytest.raises(PartError, match=r"use attention=minfer\.attention\.torch:attention instead") as error:
         cpp.load()
-    word = {"no compiler": "needs a C", "it fails": "no such thing", "not writable": "MINFER_CACHE", "damaged": "delete"}[failure]
-    assert word in str(error.value)
+    words = {"no compiler": "needs a C", "it fails": "no such thing", "killed": "ended with -9", "not writable": "MINFER_CACHE"}
+    assert words.get(failure, "delete") in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -131,3 +133,10 @@ def test_engine_gives_the_oracles_tokens():
     )
     done = subprocess.run([sys.executable, "-c", code], cwd="tests", capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "0", done.stderr[-2000:]
+
+
+def test_without_a_compiler_the_plain_part_is_named(monkeypatch):
+    """Before the file is imported, so that the reason is not hidden behind an import error."""
+    monkeypatch.setattr("minfer.resolve.machine", lambda: frozenset())
+    with pytest.raises(PartError, match=r"needs a C\+\+ compiler .*; attention=minfer\.attention\.torch:attention runs without"):
+        resolve("attention", "minfer.attention.cpp:attention")

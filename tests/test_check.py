@@ -118,7 +118,7 @@ def test_a_stub_shows_how_far_it_got(tmp_path):
     result = run("check", "attention", "--part", f"{path}:attention", "--examples", 20, "--json", report, code=1)
     said = {line.split()[-1] if line.startswith("passed") else line for line in lines(result)}
     assert any(line.startswith("not written  chunk") and line.endswith("passed before: ch04 task 2: chunks") for line in said)
-    assert lines(result)[-1] == "9 properties: 4 passed, 5 not written"
+    assert lines(result)[-1] == "11 properties: 4 passed, 7 not written"
     found = json.loads(report.read_text())
     assert (found["slot"], found["passed"], found["file"]) == ("attention", False, str(path))
     status = {each["name"]: each["status"] for each in found["properties"]}
@@ -155,4 +155,44 @@ def test_a_kernel_runs_in_the_interpreter():
     said = done.stdout.splitlines()
     assert said[0].startswith("activation is filled by silu_mul of ")
     assert "interpreter" in said[1] or "cuda" in said[1]
-    assert said[-1] == "2 properties: 2 passed"
+    assert said[-1] == "3 properties: 3 passed"
+
+
+def test_a_part_that_does_not_end(tmp_path, monkeypatch):
+    """It is stopped, with its line; the other properties, which would not end either, are not tried."""
+    monkeypatch.setattr("minfer.testing.limits.CASE_SECONDS", 1.0)
+    path = write(tmp_path, "def norm(x, residual, weight, eps):\n    while True:\n        pass\n")
+    said = lines(run("check", "norm", "--part", f"{path}:norm", code=1))
+    assert said[3] == "expected:  an end within 1 s"
+    assert said[4].startswith("came:      none: it was still at mine.py, line ")
+    assert said[-1] == "1 property: 1 failed; the others were not tried, since this one took too long"
+
+
+@pytest.mark.parametrize("raised", ["SystemExit(0)", "GeneratorExit", "__import__('pytest').skip.Exception('not today')"])
+def test_whatever_a_part_raises_is_a_failure(tmp_path, raised):
+    """Not only exceptions that derive from Exception."""
+    path = write(tmp_path, f"def norm(x, residual, weight, eps):\n    raise {raised}\n")
+    result = run("check", "norm", "--part", f"{path}:norm", "--examples", 1, code=1)
+    assert "(mine.py, line 2: raise " in result.stdout
+    assert lines(result)[-1].endswith(" failed")
+
+
+def test_a_part_that_crashes_says_where(tmp_path):
+    """A crash in C ends the process: Python's stack is told before."""
+    path = write(tmp_path, "import ctypes\n\ndef norm(x, residual, weight, eps):\n    ctypes.string_at(0)\n")
+    command = [sys.executable, "-m", "minfer", "check", "norm", "--part", f"{path}:norm"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode != 0
+    assert f'File "{path}", line 4 in norm' in done.stderr
+
+
+def test_a_case_drawn_on_a_gpu_runs_here():
+    """The device is this machine's, whatever the case says."""
+    case = '{"tokens": 1, "size": 2, "residual": false, "dtype": "float32", "eps": 1e-05, "spread": 1.0, "seed": 0, "device": "cuda"}'
+    result = run("check", "norm", "--part", "minfer.norm.torch:add_rms_norm", "--replay", f"sum {case}")
+    assert lines(result)[-1] == "1 property: 1 passed"
+
+
+@pytest.mark.parametrize("examples", ["0", "-1", "1000000000", "many"])
+def test_a_number_of_examples_that_is_none(examples):
+    assert "--examples" in run("check", "norm", "--examples", examples, code=2).stderr

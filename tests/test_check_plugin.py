@@ -32,7 +32,7 @@ def test_the_plugin_runs_a_suite_in_another_project(tmp_path):
     shutil.copy(MUTANTS / "norm" / "forgets_the_sum.py", tmp_path / "mine.py")
     done = pytest_in(tmp_path, "--pyargs", "minfer.testing", "--part", "norm=mine.py:mutant", "--part-examples", "30")
     assert done.returncode == 1, done.stdout
-    assert "1 failed, 4 passed" in done.stdout.splitlines()[-1]
+    assert "1 failed, 5 passed" in done.stdout.splitlines()[-1]
     assert "norm-sum" in done.stdout
     assert "must hold: The second result is r = x + residual" in done.stdout
     assert f"norm is filled by mutant of {tmp_path / 'mine.py'}" in done.stdout
@@ -50,6 +50,21 @@ def test_the_plugin_refuses_what_is_no_part(tmp_path):
         done = pytest_in(tmp_path, "--pyargs", "minfer.testing", "--part", part)
         assert done.returncode == 4, done.stdout
         assert message in done.stderr
+
+
+def test_the_plugin_says_what_it_checked(tmp_path):
+    """Which file filled the slot: also with -q, where all is well, and where nobody named a part."""
+    done = pytest_in(tmp_path, "--pyargs", "minfer.testing", "--part-examples", "1", "-k", "norm-sum or policy-order")
+    assert done.returncode == 0, done.stdout
+    for slot in ("norm", "policy"):
+        assert f"{slot} is filled by " in done.stdout
+
+
+def test_the_plugin_wants_a_case_at_least(tmp_path):
+    for count in ("0", "-3"):
+        done = pytest_in(tmp_path, "--pyargs", "minfer.testing", "--part-examples", count)
+        assert done.returncode == 4, done.stdout
+        assert f"--part-examples {count}: at least one case must be drawn" in done.stderr
 
 
 def test_the_plugin_costs_other_projects_nothing(tmp_path):

@@ -20,14 +20,13 @@ from kernel_cases import (
     check_attention,
     check_linear,
     check_norm,
-    check_sample,
     check_write_kv,
     linear_case,
     norm_case,
     poison,
-    sample_case,
     to_device,
 )
+from sampling_kernel_cases import check_sample, sample_case
 
 from minfer.testing import reference
 from minfer.testing.batches import make_batch

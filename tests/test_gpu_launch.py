@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from kernel_cases import attention_case, batch_to, sample_case, to_device
+from kernel_cases import attention_case, batch_to, to_device
+from sampling_kernel_cases import sample_case
 
 pytestmark = pytest.mark.gpu
 BF16 = torch.bfloat16

@@ -13,7 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from kernel_cases import as_recorded, attention_case, linear_case, norm_case, sample_case
+from kernel_cases import as_recorded, attention_case, linear_case, norm_case
+from sampling_kernel_cases import sample_case
 
 triton = pytest.importorskip("triton")
 

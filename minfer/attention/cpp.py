@@ -88,6 +88,7 @@ def build(command: list[str]) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         errors = [line for line in done.stderr.splitlines() if "error" in line.lower()] or done.stderr.splitlines()[-3:]
+        errors = errors or [f"nothing, and ended with {done.returncode} (-9: it was killed, perhaps for want of memory)"]
         raise PartError(f"attention.cpp cannot be compiled here; {INSTEAD}. {command[0]} says: " + "; ".join(errors[:3]))
     log.info("compiled in %.0f s", time.monotonic() - start)
 

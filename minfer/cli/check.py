@@ -6,12 +6,14 @@ From: the command line. To: `minfer/testing`, which draws the cases; its results
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from minfer.testing.checking import Result
     from minfer.testing.target import Target
 
+MOST_EXAMPLES = 1_000_000  # for each property: days, for most parts
 Report = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results.")]
 
 
@@ -31,7 +34,7 @@ def check(
     slot: Annotated[str, typer.Argument(metavar="WHAT", help="A slot: attention, norm, scheduler, ...; or a chapter: ch04.")],
     file: Annotated[Path | None, typer.Argument(help="Of a chapter: your file, if it is not where `minfer start` put it.")] = None,
     part: Annotated[str | None, typer.Option(help="module:Name or file.py:Name; otherwise the default stage's.")] = None,
-    examples: Annotated[int | None, typer.Option(min=1, help="Cases to draw for each property.")] = None,
+    examples: Annotated[int | None, typer.Option(min=1, max=MOST_EXAMPLES, help="Cases to draw for each property.")] = None,
     replay: Annotated[str | None, typer.Option(metavar="CASE", help="Run one case only, as it was printed.")] = None,
     seed: Annotated[int, typer.Option(help="Another seed draws other cases.")] = 0,
     report: Report = None,
@@ -65,12 +68,14 @@ def check(
         context.call_on_close(lambda: log_from(logging.WARNING))
     if part is not None and needs_interpreter(part) and not interpreting():
         raise typer.Exit(run_interpreted(context))
+    with suppress(OSError, ValueError):  # stderr may be no file
+        faulthandler.enable()  # a part in C may crash: say at which line of Python
     target = find_target(slot, part)
     for line in target.describe():
         typer.echo(line)
     results = []
     for result in run(target, examples, replay, seed):
-        show(result, target, in_full=all(before.passed for before in results))
+        show(result, target, in_full=all(before.passed or before.flaky for before in results))
         if result.status == "failed" and context.find_root().params["debug"]:
             typer.echo("".join(traceback.format_exception(result.error)), err=True)
         results.append(result)
@@ -88,9 +93,10 @@ def run(target: Target, examples: int | None, replay: str | None, seed: int) -> 
     """The results, each as soon as it is known."""
     from minfer.errors import MinferError
     from minfer.testing import checking
+    from minfer.testing.limits import limited_suite
     from minfer.testing.suites import suite_of
 
-    suite = suite_of(target.slot, promised=replay is not None)
+    suite = limited_suite(suite_of(target.slot, promised=replay is not None), target)
     if replay is None:
         yield from checking.check_suite(suite, target.part, target.place, examples, seed)
         return
@@ -102,7 +108,7 @@ def run(target: Target, examples: int | None, replay: str | None, seed: int) -> 
 
 
 def show(result: Result, target: Target, in_full: bool) -> None:
-    """A line a property. The first that fails is explained; of the others, whose cause is often the same, only the replay is shown."""
+    """A line a property. The first that fails whenever it is run is explained; of the others only the replay is shown."""
     from minfer.testing.report import explain, headline, replay_command
 
     typer.echo(headline(result))

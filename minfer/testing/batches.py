@@ -10,6 +10,7 @@ from minfer.parts import KV
 from minfer.types import Batch, SamplingTensors
 
 LAYOUTS = ("contiguous", "k and v of a block side by side", "heads before tokens")
+FAR = "blocks far apart"  # the last one begins beyond 2³¹ elements, as in a large cache
 
 
 def make_cache(
@@ -21,11 +22,16 @@ def make_cache(
     layout: str = "contiguous",
     device: str = "cpu",
 ) -> KV:
-    """One layer's K and V, [num_blocks, block_size, kv_heads, head_dim] each, full of NaN: reading too much shows."""
+    """One layer's K and V, [num_blocks, block_size, kv_heads, head_dim] each, full of NaN: reading too much shows.
+
+    With the layout FAR both lie in one piece of 4 to 6 GB in half precision. What is never touched takes no memory on a CPU.
+    """
 
     def full(*shape: int) -> torch.Tensor:
         return torch.full((*shape, head_dim), float("nan"), dtype=dtype, device=device)
 
+    if layout == FAR:
+        return _make_far_cache((num_blocks, block_size, kv_heads, head_dim), dtype, device)
     if layout == "contiguous":
         both = full(2, num_blocks, block_size, kv_heads)
     elif layout == "k and v of a block side by side":
@@ -33,6 +39,17 @@ def make_cache(
     else:
         both = full(2, num_blocks, kv_heads, block_size).transpose(2, 3)
     return both[0], both[1]
+
+
+def _make_far_cache(shape: tuple[int, int, int, int], dtype: torch.dtype, device: str) -> KV:
+    """K and V of a block side by side, and so much room between blocks that the last one is beyond 2³¹ elements."""
+    num_blocks, block_size, kv_heads, head_dim = shape
+    size = block_size * kv_heads * head_dim
+    apart = max(2 * size, (2**31 // (num_blocks - 1) // 64 + 1) * 64)
+    room = torch.empty(num_blocks * apart, dtype=dtype, device=device)
+    strides = (apart, kv_heads * head_dim, head_dim, 1)
+    k, v = (room.as_strided(shape, strides, first).fill_(float("nan")) for first in (0, size))
+    return k, v
 
 
 def scattered_tables(lengths: list[int], block_size: int, seed: int = 0) -> tuple[list[list[int]], int]:

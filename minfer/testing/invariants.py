@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from minfer.blocks.contiguous import ContiguousBlocks
+from minfer.blocks.paged import PagedBlocks
+from minfer.preemption.swap import Swap
 from minfer.types import Status
 
 
@@ -32,13 +35,16 @@ def check_scheduler(scheduler) -> None:
 
 
 def check_blocks(blocks, running) -> None:
-    """Every block is free or in use, never both; blocks with counts are in as many tables as they count."""
+    """Every block is free or in use; of minfer's own parts also which: never both, and in as many tables as they count."""
     held = Counter(block for seq in running for block in seq.block_table)
-    free = list(blocks._free)
-    assert len(set(free)) == len(free), f"a block is in the free list twice: {free}"
-    assert not set(free) & set(held), f"blocks are free and in use: {sorted(set(free) & set(held))}"
-    assert sorted({*free, *held}) == list(range(1, blocks.num_total + 1)), "a block is lost, or the padding block was handed out"
-    if hasattr(blocks, "refs"):
+    assert all(1 <= block <= blocks.num_total for block in held), f"block numbers go from 1 to {blocks.num_total}: {sorted(held)}"
+    free, total = blocks.num_free, blocks.num_total
+    assert free + len(held) == total, f"{free} of {total} blocks are free and {len(held)} in tables: one is lost, or counted twice"
+    if isinstance(blocks, PagedBlocks | ContiguousBlocks):
+        free = list(blocks._free)
+        assert len(set(free)) == len(free), f"a block is in the free list twice: {free}"
+        assert not set(free) & set(held), f"blocks are free and in use: {sorted(set(free) & set(held))}"
+    if isinstance(blocks, PagedBlocks):
         counted = {block: count for block, count in enumerate(blocks.refs) if count}
         assert counted == dict(held), f"reference counts {counted}, in tables {dict(held)}"
     for seq in running:
@@ -51,6 +57,6 @@ def check_idle(scheduler) -> None:
     check_scheduler(scheduler)
     assert scheduler.blocks.num_free == scheduler.blocks.num_total, "blocks leaked"
     assert not scheduler._waits_for, "sequences wait for a parent that has gone"
-    host = getattr(scheduler.preemption, "_free", None)
-    if host is not None:
+    if isinstance(scheduler.preemption, Swap):
+        host = scheduler.preemption._free
         assert len(set(host)) == len(host) == scheduler.preemption.num_host_blocks, "host blocks leaked"

@@ -14,9 +14,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minfer.testing.properties import Case, OutOfTime, Property
+
+if TYPE_CHECKING:
+    from minfer.testing.target import Target
+
+
+CASE_SECONDS = 60.0  # where nobody says otherwise: no part needs so long, even if the machine is busy
+SLOW_CASE_SECONDS = 300.0  # of a part that compiles its kernels, or is interpreted
 
 
 @contextmanager
@@ -47,6 +54,12 @@ def limited(prop: Property, seconds: float, file: Path) -> Property:
             check(part, case)
 
     return replace(prop, check=check_in_time)
+
+
+def limited_suite(suite: list[Property], target: Target) -> list[Property]:
+    """The properties, with the usual limit for each case of this part."""
+    slow = target.place.interpreted or target.place.device != "cpu" or target.slot == "executor"
+    return [limited(prop, SLOW_CASE_SECONDS if slow else CASE_SECONDS, target.defined_in) for prop in suite]
 
 
 def _line_of(frame: FrameType | None, file: Path) -> str:

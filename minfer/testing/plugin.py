@@ -25,6 +25,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Find the parts before anything is collected, so that a mistake is one line."""
+    examples = config.getoption("--part-examples")
+    if examples is not None and examples < 1:
+        raise pytest.UsageError(f"--part-examples {examples}: at least one case must be drawn")
     if not config.getoption("--part"):
         return
     from minfer.testing.target import targets_of
@@ -35,6 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
 
 
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Which file fills which slot."""
-    return [line for target in config.stash.get(TARGETS, []) for line in target.describe()]
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Which file fills which slot, with -q as well."""
+    for target in config.stash.get(TARGETS, []):
+        for line in target.describe():
+            terminalreporter.write_line(line)

@@ -17,7 +17,13 @@ from minfer.testing.toy import toy_config
 from minfer.types import Request, Sampling, Sequence, Status
 
 MAX_LEN = 16
-Memory = dict[int, dict[int, list[int]]]  # block → offset → tokens up to the one there
+Memory = dict[int, dict[int, list]]  # block → offset → `content` of the token there
+
+
+def content(seq: Sequence, at: int) -> list:
+    """What the K/V at that position were computed of: all tokens so far, and the salt, since others may not share them."""
+    salt = seq.request.cache_salt
+    return [f"salt {salt}"] * bool(salt) + seq.token_ids[: at + 1]
 
 
 class Pool:
@@ -38,7 +44,7 @@ class Pool:
         expect(total == self.case["num_blocks"] - 1, f"num_total {self.case['num_blocks'] - 1}: all but block 0", total)
         for event in self.case["events"]:
             if "new" in event:
-                self.add(event["new"], event.get("of"))
+                self.add(event)
             elif self.seqs and "run" in event:
                 self.run(self.seqs[event["run"] % len(self.seqs)], event["tokens"])
             elif self.seqs:
@@ -54,11 +60,15 @@ class Pool:
         total = self.blocks.num_total
         expect(self.blocks.num_free == total, f"all {total} blocks free once every sequence has ended", self.blocks.num_free)
 
-    def add(self, prompt: list[int], of: int | None) -> None:
-        """A sequence, waiting; with `of`, another completion of that one's request, once its prompt is computed."""
+    def add(self, event: Case) -> None:
+        """A sequence, waiting; with "of", another completion of that one's request, once its prompt is computed."""
+        of, prompt_logprobs = event.get("of"), 1 if event.get("scored") else None
+        fresh = Request(
+            str(len(self.seqs)), tuple(event["new"]), SamplingParams(prompt_logprobs=prompt_logprobs), cache_salt=event.get("salt", 0)
+        )
         first = self.seqs[of % len(self.seqs)] if of is not None and self.seqs else None
         parent = first if first is not None and first.index == 0 and first.num_computed >= first.num_prompt else None
-        request = parent.request if parent else Request(str(len(self.seqs)), tuple(prompt), SamplingParams())
+        request = parent.request if parent else fresh
         ids = list(request.prompt_ids)
         sampling = Sampling(request.params, 0, (), len(ids))
         self.seqs.append(Sequence(len(self.seqs), request, int(parent is not None), sampling, ids, len(ids), MAX_LEN, parent))
@@ -73,7 +83,7 @@ class Pool:
             if not self.allocate(seq, end, 0):
                 return
             for at in range(seq.num_computed, end):
-                self.memory.setdefault(seq.block_table[at // self.size], {})[at % self.size] = seq.token_ids[: at + 1]
+                self.memory.setdefault(seq.block_table[at // self.size], {})[at % self.size] = content(seq, at)
             seq.num_computed = end
             self.blocks.commit(seq)
             if end == seq.num_tokens < MAX_LEN:
@@ -88,6 +98,9 @@ class Pool:
         expect(
             0 <= matched < seq.num_tokens, f"match to leave the last of {seq.num_tokens} tokens to compute", f"{matched} tokens matched"
         )
+        scored = seq.parent is None and seq.request.params.prompt_logprobs is not None
+        expect(not scored or not matched, "nothing matched for a request with prompt_logprobs, which needs its whole prompt's logits",
+               f"{matched} tokens matched")  # fmt: skip
         if seq.parent is None:
             expect(matched == found, f"match to find what lookup did, {found} tokens", matched)
         self.check_contents(seq, "match")
@@ -164,7 +177,7 @@ class Pool:
             else:
                 number, found = "none", "nothing"
             expect(
-                found == seq.token_ids[: at + 1],
-                f"sequence {seq.seq_id} to find the K/V of its tokens {seq.token_ids[: seq.num_computed]} in its blocks after {verb}",
+                found == content(seq, at),
+                f"sequence {seq.seq_id} to find the K/V of its tokens {content(seq, seq.num_computed - 1)} in its blocks after {verb}",
                 f"those of {found} at position {at} (block {number}, offset {offset})",
             )

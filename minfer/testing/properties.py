@@ -8,7 +8,8 @@ in one line, sent to somebody else, and run again exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,6 +64,17 @@ class Property:
     vary: Callable[[Case, Place], dict[str, dict[Any, Case]]] | None = None
 
 
+def again(cases: Callable[[Place], SearchStrategy[Case]], check: Callable[[Any, Case], Any]) -> Property:
+    """The property of a function that it keeps nothing from one call to the next. check: compares one call with what it must give."""
+
+    def check_again(part: Any, case: Case) -> None:
+        for number in range(2):
+            check(part, {**case, "seed": case["seed"] + number})
+
+    return Property("again", "A call leaves nothing behind: the next one, on other numbers of the same sizes, is right too.", cases,
+                    check_again, 20)  # fmt: skip
+
+
 class Differs(AssertionError):
     """A part gave something else than it should have."""
 
@@ -97,6 +109,20 @@ def expect_tensor(value: object, like: torch.Tensor, what: str) -> None:
         ("device", value.device.type, like.device.type),
     ):
         expect(mine == wanted, f"{what} of {name} {wanted}", f"{name} {mine}")
+
+
+@contextmanager
+def untouched(**shared: torch.Tensor | None) -> Iterator[None]:
+    """Raise Differs where the block changes one of these tensors, by name: others read them after the part."""
+    before = {name: tensor.clone() for name, tensor in shared.items() if tensor is not None}
+    yield
+    for name, old in before.items():
+        new = shared[name]
+        if not torch.equal(new.nan_to_num(7), old.nan_to_num(7)):
+            at = tuple(int(i) for i in (new.nan_to_num(7) != old.nan_to_num(7)).nonzero()[0])
+            raise Differs(
+                f"{name} as it was: others read it after this part. At index {at} it was {old[at].item():.6g}", f"{new[at].item():.6g}"
+            )
 
 
 def dtype_of(case: Case) -> torch.dtype:

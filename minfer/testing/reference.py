@@ -59,7 +59,7 @@ def _common_factor(ours: torch.Tensor, theirs: torch.Tensor, limit: float) -> st
     factor = (ours @ theirs / (theirs @ theirs)).item()
     if not (ours - factor * theirs).abs().max() <= min(limit, 0.01 * ours.abs().max().item()):
         return ""
-    return f"; all {theirs.numel()} values beside it are {factor:.3g} times what is expected"
+    return f"; all {theirs.numel()} values beside it are {factor:.{3 if abs(factor - 1) > 0.005 else 6}g} times what is expected"
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:

@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 
 from minfer.testing.checking import Result, one_line
-from minfer.testing.properties import Differs
+from minfer.testing.properties import Differs, OutOfTime
 from minfer.testing.stubs import unwritten
 from minfer.testing.target import Target
 
@@ -47,7 +47,8 @@ def summary(results: list[Result]) -> str:
     """How far the part got."""
     counts = [(sum(result.status == status for result in results), status) for status in ("passed", "failed", "not written")]
     noun = "property" if len(results) == 1 else "properties"
-    return f"{len(results)} {noun}: {', '.join(f'{count} {status}' for count, status in counts if count)}"
+    stopped = "; the others were not tried, since this one took too long" if isinstance(results[-1].error, OutOfTime) else ""
+    return f"{len(results)} {noun}: {', '.join(f'{count} {status}' for count, status in counts if count)}{stopped}"
 
 
 def replay_command(result: Result, target: Target) -> str:

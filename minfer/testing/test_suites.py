@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minfer.testing.checking import check
+from minfer.testing.limits import limited_suite
 from minfer.testing.plugin import TARGETS
 from minfer.testing.properties import Property
 from minfer.testing.report import in_full
@@ -14,8 +15,9 @@ from minfer.testing.target import Target, targets_of
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test for every property of every part."""
-    targets = metafunc.config.stash.get(TARGETS, None) or targets_of([])
-    pairs = [(target, prop) for target in targets for prop in suite_of(target.slot)]
+    stash = metafunc.config.stash
+    targets = stash[TARGETS] = stash.get(TARGETS, None) or targets_of([])
+    pairs = [(target, prop) for target in targets for prop in limited_suite(suite_of(target.slot), target)]
     metafunc.parametrize(("target", "prop"), pairs, ids=[f"{target.slot}-{prop.name}" for target, prop in pairs])
 
 

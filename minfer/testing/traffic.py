@@ -42,7 +42,7 @@ REQUEST = {"n": 1, "max_tokens": 4, "stop": False, "min_tokens": 0, "priority": 
 def requests() -> st.SearchStrategy[Case]:
     """A request as an event; what is as in REQUEST is left out."""
     drawn = {
-        "prompt": st.lists(st.integers(0, 2), min_size=1, max_size=LONGEST_PROMPT),
+        "prompt": st.lists(st.sampled_from([0, 0, 0, 1, 2]), min_size=1, max_size=LONGEST_PROMPT),  # many begin alike
         "n": st.integers(1, 3),
         "max_tokens": st.integers(1, 12),
         "stop": st.booleans(),
@@ -60,9 +60,12 @@ def cases(place: Place, slot: str = "", ahead: bool = False, forced: bool = True
     forced: let running sequences give way at any time, not only where room is scarce.
     """
     sequence = st.integers(0, 9)
-    events = [requests(), st.fixed_dictionaries({"steps": st.integers(1, 4)}), st.fixed_dictionaries({"abort": sequence})]
+    single = [requests(), st.fixed_dictionaries({"steps": st.integers(1, 4)}), st.fixed_dictionaries({"abort": sequence})]
     if forced:
-        events.append(st.fixed_dictionaries({"preempt": sequence}))
+        single.append(st.fixed_dictionaries({"preempt": sequence}))
+    events = [each.map(lambda event: [event]) for each in single]
+    if forced:
+        events += [sequence.map(lambda i: [{"preempt": i}, {"steps": 1}]), sequence.map(lambda i: [{"preempt": i}, {"abort": i}])]
     drawn = {
         **{name: st.sampled_from(parts) for name, parts in SHIPPED.items() if name != slot},
         "block_size": st.integers(1, 5),
@@ -71,8 +74,8 @@ def cases(place: Place, slot: str = "", ahead: bool = False, forced: bool = True
         "budget": st.integers(1, 12),
         "host_blocks": st.integers(0, 12),
         "ahead": st.integers(0, 1) if ahead else st.just(0),
-        "events": st.lists(requests(), min_size=1, max_size=3).flatmap(
-            lambda first: st.lists(st.one_of(*events), max_size=20).map(lambda rest: [*first, *rest])
+        "events": st.tuples(st.lists(requests(), min_size=1, max_size=3), st.lists(st.one_of(*events), max_size=20)).map(
+            lambda drawn: [*drawn[0], *(event for some in drawn[1] for event in some)]
         ),
     }
     return st.fixed_dictionaries({**drawn, **{name: st.just(value) for name, value in fixed.items()}})

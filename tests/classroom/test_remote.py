@@ -164,7 +164,7 @@ def attention(q, kv, batch, scale, window):
     k, v = kv
     raise ValueError((q.stride(), k.stride(), v.storage_offset(), k.untyped_storage().data_ptr() == v.untyped_storage().data_ptr()))
 """
-    from minfer.testing.suites.attention import build
+    from minfer.testing.attention_cases import build
 
     part = submitted("attention", text, "attention")
     case = {

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from minfer.params import SamplingParams
 from minfer.testing.pool import MAX_LEN, Pool
 from minfer.testing.properties import Case, Place, Property, expect
+from minfer.testing.suites.blocks import ALIKE
 from minfer.testing.toy import toy_config
 from minfer.types import Request, Sampling, Sequence, Status
 
@@ -19,7 +20,6 @@ AMPLE = 200  # blocks: more than a case can fill, so that none is ever used twic
 
 
 STEMS = ([0] * 12, [1] * 12, [0, 0, 0, 1] * 3)
-ALIKE = (-1, -2)  # hash(-1) == hash(-2) in CPython, so tuples that differ only in these have one hash
 
 
 def beginnings() -> st.SearchStrategy[list[int]]:

@@ -14,21 +14,29 @@ from minfer.testing.properties import Case, Place, Property
 from minfer.testing.traffic import Traffic
 from minfer.testing.traffic import cases as traffic_cases
 
+ALIKE = (-1, -2)  # hash(-1) == hash(-2) in CPython, so that tuples that differ only in these have one hash
+
+STEMS = [[0, 1, 0, 1, 0, 0, 0], *([first, *[-1] * 5] for first in ALIKE)]
+
 
 def cases(place: Place, reuse: bool = False, forks: bool = True, frees: bool = True) -> st.SearchStrategy[Case]:
     """Sizes and events: {"new": prompt, "of": i} a sequence (of: the one it shares its prompt with, if any), {"run": i, "tokens": n}
-    computes up to n of its tokens, {"free": i} ends it. reuse: prompts are long and alike, and end soon. forks and frees: whether
-    there are such sequences and such events.
+    computes up to n of its tokens (-1: the newest's), {"free": i} ends it. reuse: prompts are long and alike, and end soon; some have a
+    "salt", or are "scored" (prompt_logprobs). forks and frees: whether there are such sequences and such events.
     """
     prompt = st.lists(st.integers(0, 1), min_size=4 if reuse else 1, max_size=9)
+    if reuse:
+        prompt = st.one_of(prompt, st.sampled_from(STEMS))
     sequence = st.integers(0, 5)
-    new = st.fixed_dictionaries({"new": prompt})
+    new = st.fixed_dictionaries({"new": prompt}, optional={"salt": st.just(1), "scored": st.just(True)} if reuse else {})
     fork = st.fixed_dictionaries({"new": st.just([0]), "of": sequence})
-    run = st.fixed_dictionaries({"run": sequence, "tokens": st.integers(9 if reuse else 1, 9)})
+    run = st.fixed_dictionaries({"run": sequence, "tokens": st.sampled_from([9, 9, 3, 5]) if reuse else st.integers(1, 9)})
     free = st.fixed_dictionaries({"free": sequence})
-    kinds = [new, *[fork] * forks, run, run, *[free] * frees]
-    events = st.lists(st.one_of(kinds), min_size=2, max_size=30)
-    first = st.just([0, 1, 0, 1, 0]) if reuse else prompt
+    kinds = [each.map(lambda event: [event]) for each in (new, *[fork] * forks, run, run, *[free] * frees)]
+    if reuse:
+        kinds.append(st.tuples(new, st.integers(1, 9)).map(lambda drawn: [drawn[0], {"run": -1, "tokens": drawn[1]}]))
+    events = st.lists(st.one_of(kinds), min_size=2, max_size=30).map(lambda some: [event for several in some for event in several])
+    first = st.sampled_from(STEMS) if reuse else prompt
     return st.fixed_dictionaries(
         {
             "block_size": st.integers(1, 4),
@@ -89,7 +97,7 @@ PROPERTIES = [
         "What is matched was computed for the same tokens with the same tokens before them, and is copied before it is written.",
         lambda place: cases(place, reuse=True),
         check,
-        300,
+        500,
         vary,
     ),
     Property(

@@ -55,6 +55,7 @@ class LoopTraffic(Traffic):
         self.part, self.iterator, self.committed = part, None, 0
         self.commit, self.scheduler.commit = self.scheduler.commit, self.watch_commit
         self.schedule, self.scheduler.schedule = self.scheduler.schedule, self.watch_schedule
+        self.due: list = []  # sequences that commit gave back, and the loop has yet to yield
         self.asked_after = -1  # the last step that was launched when the scheduler was asked last
         self.in_vain = 0  # times in a row that it had no plan
 
@@ -83,13 +84,23 @@ class LoopTraffic(Traffic):
         expect(plan is pending.plan, f"the plans committed in the order of launch, step {pending.plan.step} next", f"step {plan.step}")
         expect(sampled is pending.result, f"step {plan.step} committed with what it sampled", "what another step did, or none")
         self.committed += 1
-        return self.commit(plan, sampled)
+        moved = self.commit(plan, sampled)
+        self.due += moved
+        return moved
+
+    def check_yielded(self, moved: list) -> None:
+        wanted = self.due[: len(moved)]
+        numbers, due = ([seq.seq_id for seq in seqs] for seqs in (moved, self.due))
+        expect(moved == wanted, f"what commit gives back to be yielded, in its order: sequences {due}", f"sequences {numbers}")
+        del self.due[: len(moved)]
+        self.check_moved(moved)
 
     def play(self) -> None:
         """As any traffic; in the end nothing is left in flight."""
         super().play()
         for moved in self.iterator or ():
-            self.check_moved(moved)
+            self.check_yielded(moved)
+        expect(not self.due, "what commit gave back to be yielded", f"nothing of sequences {[seq.seq_id for seq in self.due]}")
         left = [each.plan.step for each in self.executor.launched if each.result is None]
         expect(not left, "no step left in flight by a loop that has ended", f"steps {left}, which nobody waits for")
 
@@ -101,7 +112,7 @@ class LoopTraffic(Traffic):
             expect(not self.scheduler.has_work(), "the loop to go on while there is work", f"an end with {self.describe_live()}")
             self.iterator = None
         else:
-            self.check_moved(moved)
+            self.check_yielded(moved)
 
 
 def check_traffic(part: Any, case: Case) -> None:

@@ -44,7 +44,8 @@ def cases(
     place: Place, mixed: bool = True, modes: list[str] | None = None, fewest: int = 1, sizes: tuple[int, ...] = (4, 1, 3, 32)
 ) -> st.SearchStrategy[Case]:
     """`lengths`: tokens that each sequence has in the cache at the start. Steps: {"decode": which sequences, at least `fewest`} and
-    {"chunk": [which, new tokens]} besides; "params" by PARAMS, "logprobs" of each sampled token (null: none).
+    {"chunk": [which, new tokens]} besides; "params" by PARAMS, "logprobs" of each sampled token (null: none),
+    "scores": whether the tokens of a chunk are scored (prompt_logprobs).
     """
     step = {
         "decode": st.lists(st.integers(0, NUM_SEQS - 1), min_size=fewest, max_size=NUM_SEQS, unique=True),
@@ -52,6 +53,7 @@ def cases(
         "silent": st.sampled_from([0, 0, 1, 2]) if mixed else st.just(0),  # of them, the first so many are not sampled
         "params": st.sampled_from(modes or ["greedy"]),
         "logprobs": st.sampled_from([None, None, None, 0, 2]) if modes else st.none(),
+        "scores": st.booleans() if mixed else st.just(False),
     }
     return st.fixed_dictionaries(
         {
@@ -126,6 +128,10 @@ class Bench:
         batch = make_batch(works, tables, self.size)
         batch = replace(batch, sample_at=batch.sample_at[at])
         sampling = sampling_tensors(sampled, CONFIG.vocab_size, "cpu")
+        if step["scores"] and batch.max_query > 1:
+            last = len(batch.token_ids) - 1  # the chunk's own: what follows it is not known
+            at = torch.arange(last + 1 - batch.max_query, last)
+            batch = replace(batch, score_at=at, score_ids=batch.token_ids[at + 1], num_prompt_logprobs=1)
         return replace(batch, sampling=sampling, num_logprobs=-1 if step["logprobs"] is None else step["logprobs"])
 
     def run(self, number: int, step: Case) -> bool:
@@ -139,7 +145,8 @@ class Bench:
         what = f"step {number} ({batch.num_decode} decode rows, contexts {batch.contexts})"
         expect_tensor(came.next_ids, wanted.next_ids, f"{what}: next_ids")
         expect(came.next_ids.tolist() == ids, f"{what} to give the plain runner's ids {ids}", came.next_ids.tolist())
-        check_logprobs(came.logprobs, wanted.logprobs, what)
+        check_logprobs(came.logprobs, wanted.logprobs, f"{what}: log-probabilities of the sampled tokens")
+        check_logprobs(came.prompt_logprobs, wanted.prompt_logprobs, f"{what}: log-probabilities of prompt tokens")
         self.check_cache(what)
         times, fed = int(self.inputs.times_fed), self.inputs.fed[: len(ids)].tolist()
         once = times == 1 or (self.recorded and times > 1)  # to record a step is to run it
@@ -162,7 +169,8 @@ class Bench:
 def check_logprobs(came: TopLogprobs | None, wanted: TopLogprobs | None, what: str) -> None:
     if wanted is None:
         return
-    expect(came is not None, f"{what}: log-probabilities", "none")
+    expect(came is not None, what, "none")
+    expect(came.top_ids.tolist() == wanted.top_ids.tolist(), f"{what}: top_ids {wanted.top_ids.tolist()}", came.top_ids.tolist())
     for name in ("logprobs", "top_logprobs"):
         ours, theirs = getattr(came, name), getattr(wanted, name)
         same = ours.shape == theirs.shape and torch.allclose(ours, theirs, atol=1e-3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -10,21 +9,10 @@ from hypothesis import strategies as st
 
 from minfer.params import SamplingParams
 from minfer.sample.noise import log_arrivals
-from minfer.sample.torch import sampling_tensors
-from minfer.testing.properties import Case, Differs, Place, Property, device_of, dtype_of, expect, expect_tensor
-from minfer.testing.sampling import INF, Row, allowed, chi_square, edited, row
-from minfer.testing.sampling_cases import ANY_SPREAD, EDITS, FILTERS, build, cases, impossible, small_edits
-
-MARGIN = 1e-3  # scores closer than this are a tie: float32 may see either as the larger
-
-
-def draw(part: Any, logits: torch.Tensor, asked: list[Row]) -> list[int]:
-    """One id a row, from a copy of the logits."""
-    ids = part(logits.clone(), SimpleNamespace(sampling=sampling_tensors(asked, logits.shape[1], logits.device)))
-    expect_tensor(ids, torch.empty(len(asked), dtype=torch.int64, device=logits.device), "the ids")
-    wrong = [token for token in ids.tolist() if not 0 <= token < logits.shape[1]]
-    expect(not wrong, f"ids from 0 to {logits.shape[1] - 1}", wrong)
-    return ids.tolist()
+from minfer.testing.properties import Case, Differs, Place, Property, device_of, dtype_of, expect
+from minfer.testing.sampling import INF, allowed, chi_square, edited, row
+from minfer.testing.sampling_cases import ANY_SPREAD, EDITS, FILTERS, build, cases, filtered, impossible, small_edits, ties
+from minfer.testing.sampling_draws import MARGIN, check_filtered, check_ties, draw, rank_of
 
 
 def check_greedy(part: Any, case: Case) -> None:
@@ -73,10 +61,6 @@ def check_small_edits(part: Any, case: Case) -> None:
     ids = draw(part, logits, asked)
     wanted = f"token {second}, at {case['value']} + {case['bias']} ahead of token {first} at {case['value']}"
     expect(ids == [second], wanted, f"token {ids[0]} (were the logits edited in {case['dtype']}, which rounds the edit away?)")
-
-
-def rank_of(scores: torch.Tensor, token: int) -> str:
-    return f"number {int((scores > scores[token]).sum()) + 1} of {len(scores)}"
 
 
 def check_alone(part: Any, case: Case) -> None:
@@ -153,9 +137,9 @@ PROPERTIES = [
     Property(
         "edits",
         "logit_bias, min_tokens and the penalties change the scores: repetition by prompt and output, the others by the output only.",
-        lambda place: cases(place, [0], EDITS, ANY_SPREAD),
+        lambda place: cases(place, [0], EDITS, ANY_SPREAD, few=True),
         check_greedy,
-        150,
+        250,
         vary,
     ),
     Property(
@@ -172,6 +156,16 @@ PROPERTIES = [
         check_race,
         250,
         vary,
+    ),
+    Property(
+        "filters",
+        "Over many draws, min_p, top_k and top_p, in this order, leave the tokens that they must.",
+        filtered,
+        check_filtered,
+        100,
+    ),
+    Property(
+        "ties", "Of equally likely tokens top_k and top_p leave as many as they say, those with the lowest ids.", ties, check_ties, 40
     ),
     Property(
         "alone",

@@ -5,7 +5,10 @@ The parts around it are drawn from those that come with minfer; the model is the
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
+
+from hypothesis import strategies as st
 
 from minfer.testing.properties import Case, Property, expect
 from minfer.testing.traffic import REQUEST, SHIPPED, Traffic, cases
@@ -40,6 +43,42 @@ def check_oldest(part: Any, case: Case) -> None:
     if traffic.seqs:
         first = traffic.seqs[0]
         expect(first.num_preemptions == 0, "the first sequence never to give way to a later one", f"{first.num_preemptions} times")
+
+
+class Ordered(Traffic):
+    """Remembers the first step of each sequence."""
+
+    def __init__(self, case: Case, **parts: Any):
+        super().__init__(case, **parts)
+        self.began: dict[int, int] = {}
+
+    def check_plan(self, plan: Plan) -> None:
+        super().check_plan(plan)
+        for work in plan.work:
+            self.began.setdefault(work.seq_id, plan.step)
+
+
+def order_cases(place: Any) -> st.SearchStrategy[Case]:
+    """Requests that come at once, with prompts of one length, so that whoever fits, all fit."""
+    some = st.lists(st.fixed_dictionaries({"priority": st.integers(-1, 1), "max_tokens": st.integers(1, 4)}), min_size=2, max_size=6)
+    sizes = cases(place, "scheduler", forced=False, blocks="paged:PagedBlocks", policy="priority:policy", events=[])
+    return st.tuples(sizes, some, st.integers(1, 9)).map(
+        lambda drawn: {**drawn[0], "events": [{"prompt": [0] * drawn[2], **each} for each in drawn[1]]}
+    )
+
+
+def check_order(part: Any, case: Case) -> None:
+    traffic = Ordered(case, scheduler=part)
+    traffic.play()
+    order = sorted(traffic.seqs, key=lambda seq: (seq.request.priority, seq.seq_id))
+    for first, second in pairwise(order):
+        steps = [traffic.began[seq.seq_id] for seq in (first, second)]
+        expect(
+            steps[0] <= steps[1],
+            f"sequence {first.seq_id} (priority {first.request.priority}) to begin before sequence {second.seq_id} "
+            f"(priority {second.request.priority}), or with it",
+            f"they begin in the steps {steps[0]} and {steps[1]}",
+        )
 
 
 def check_work(part: Any, case: Case) -> None:
@@ -97,6 +136,13 @@ PROPERTIES = [
         check_oldest,
         100,
         vary,
+    ),
+    Property(
+        "order",
+        "Of requests that come at once and need the same room, none begins before one that the policy puts first.",
+        order_cases,
+        check_order,
+        60,
     ),
     Property(
         "work",

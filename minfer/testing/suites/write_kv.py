@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from minfer.parts import KV
 from minfer.testing import reference
-from minfer.testing.batches import LAYOUTS, make_cache
-from minfer.testing.properties import Case, Place, Property, device_of, dtype_of, expect, expect_tensor
+from minfer.testing.batches import FAR, LAYOUTS, make_cache
+from minfer.testing.properties import Case, Place, Property, again, device_of, dtype_of, expect, expect_tensor, untouched
 
 HEADS = [[1, 1], [2, 1], [4, 2], [9, 3], [7, 1], [8, 8], [3, 3]]  # query heads, K/V heads
 EPS = 1e-5
@@ -51,7 +51,8 @@ def run(part: Any, case: Case) -> tuple[torch.Tensor, torch.Tensor, KV, KV, torc
     wide = tuple(cache.double().cpu() for cache in kv)
     expected = reference.write_kv(q, k, v, cos, sin, wide, slots, q_norm, k_norm, EPS)
     values = v.clone()
-    out = part(q, k, v, cos, sin, kv, slots, q_norm, k_norm, EPS)
+    with untouched(cos=cos, sin=sin, slots=slots, q_norm=q_norm, k_norm=k_norm):
+        out = part(q, k, v, cos, sin, kv, slots, q_norm, k_norm, EPS)
     expect_tensor(out, q, "the rotated q")
     return out, expected, kv, wide, values, torch.stack((slots // case["block_size"], slots % case["block_size"]), dim=1).cpu()
 
@@ -89,7 +90,8 @@ def check_padding(part: Any, case: Case) -> None:
     slots[1:] = 0
     wide = tuple(cache.double().cpu() for cache in kv)
     reference.write_kv(q, k, v, cos, sin, wide, slots, q_norm, k_norm, EPS)
-    part(q, k, v, cos, sin, kv, slots, q_norm, k_norm, EPS)
+    with untouched(slots=slots):
+        part(q, k, v, cos, sin, kv, slots, q_norm, k_norm, EPS)
     for cache, expected, name in zip(kv, wide, "KV", strict=True):
         cache, expected = cache[1:].cpu(), expected[1:]
         reference.assert_close(cache.nan_to_num(9.0), expected.nan_to_num(9.0), 2, lambda at, name=name: f"{name}, block {at[0] + 1}")
@@ -103,7 +105,7 @@ def vary(case: Case, place: Place) -> dict[str, dict[Any, Case]]:
         "block_size": {size: {**case, "block_size": size} for size in (1, 3, 4, 16)},
         "tokens": {tokens: {**case, "tokens": tokens} for tokens in (1, 2, 5, 9)},
         "q/k norm": {normed: {**case, "normed": normed} for normed in (False, True)},
-        "layout of the cache": {layout: {**case, "layout": layout} for layout in LAYOUTS},
+        "layout of the cache": {layout: {**case, "layout": layout} for layout in dict.fromkeys((*LAYOUTS, case["layout"]))},
         "dtype": {dtype: {**case, "dtype": dtype} for dtype in place.dtypes},
     }
 
@@ -125,6 +127,15 @@ PROPERTIES = [
         60,
         vary,
     ),
+    Property(
+        "large-cache",
+        "A cache may have more than 2³¹ elements: where a block begins is a number of 64 bits.",
+        lambda place: cases(place, dtype="float16", layout=FAR),
+        check_written,
+        12,
+        vary,
+    ),
     Property("others", "No slot but those of the tokens is written.", cases, check_others, 30, vary),
     Property("padding", "Padding tokens may all write to slot 0, and touch nothing else.", cases, check_padding, 20, vary),
+    again(cases, check_rotated),
 ]
