@@ -69,6 +69,8 @@ class EngineConfig:
             raise MinferError(
                 f"graph_sizes={self.graph_sizes!r} must be numbers of rows, at least 1; leave it out for the runner's choice"
             )
+        if not isinstance(self.record_random, bool):
+            raise MinferError(f"record_random={self.record_random!r} must be True or False")
         if self.ray_address is not None and not isinstance(self.ray_address, str):
             raise MinferError(f"ray_address={self.ray_address!r} must be a string, such as '10.0.0.1:6379' or 'auto'")
 

@@ -35,6 +35,7 @@ from minfer.executor.memory import num_blocks
         ({"block_size": None}, r"block_size=None must be a whole number"),
         ({"seed": "x"}, r"seed='x' must be a whole number"),
         ({"max_num_batched_tokens": 10**12}, r"max_num_batched_tokens=1000000000000 is more than the 16777216"),
+        ({"record_random": "no"}, r"record_random='no' must be True or False"),
         *(({"graph_sizes": sizes}, r"graph_sizes=.*at least 1") for sizes in ((0,), (-3, 8), (1.5,), 5, "abc")),
         ({"ray_address": 5}, r"ray_address=5 must be a string"),
     ],
