@@ -101,6 +101,9 @@ def test_what_is_no_request(server: Running):
         (server.http.post("/v1/completions", content=b'{"prompt": "x"}'), 415),
         (server.http.get("/v1/completions"), 405),
         (server.http.post("/v1/embeddings", json={}), 404),
+        (server.http.get(f"/page/{'x' * 4000}.css"), 404),
+        (server.http.get("/page/..%2fapp.css"), 404),
+        (server.http.get("/page/%00.css"), 404),
         (server.http.post("/v1/completions", json={"prompt": "x", "model": "other"}), 404),
     ):
         assert answer.status_code == status
