@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 
 import httpx
 import pytest
-from serve_fixtures import PATIENCE, events_of, running, until
+from serve_fixtures import PATIENCE, Running, events_of, running, until
 
 
 def test_deadline():
@@ -47,6 +48,30 @@ def test_shutdown(limit):
     assert answers[0].status_code == (200 if limit > 1 else 503)
 
 
+def half_a_request(server: Running) -> socket.socket:
+    """All of its head, and the first byte of its body."""
+    sock = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
+    sock.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{")
+    return sock
+
+
+def test_half_a_request_is_not_waited_for_beyond_the_deadline():
+    with running(deadline=0.3) as server, half_a_request(server) as sock:
+        assert b" 408 " in sock.recv(65536)
+        assert sock.recv(65536) == b""
+        server.settle()
+
+
+def test_half_a_request_does_not_hold_up_a_shutdown(caplog):
+    """The limit for what is under way is for requests that are there."""
+    with running(shutdown=PATIENCE) as server, half_a_request(server) as sock:
+        server.complete(max_tokens=2)
+        server.server.should_exit = True
+        sock.settimeout(PATIENCE / 2)
+        assert b" 408 " in sock.recv(65536)
+    assert "Exception" not in caplog.text
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_the_engine_is_lost():
     """Everybody gets an error, and health says so."""
@@ -73,5 +98,7 @@ def test_api_key():
             for path in ("/v1/models", "/metrics", "/engine/state", "/openapi.json"):
                 assert server.http.get(path, headers=headers).status_code == 401
         assert server.http.get("/health").status_code == 200
-        headers = {"authorization": "Bearer sésame".encode()}
+        for scheme in ("bearer", "Bearer"):
+            headers = {"authorization": f"{scheme} sésame".encode()}
+            assert server.http.get("/v1/models", headers=headers).status_code == 200
         assert server.http.post("/v1/completions", json={"prompt": "x", "max_tokens": 2}, headers=headers).status_code == 200

@@ -128,7 +128,7 @@ def create_app(front: Front, names: list[str], api_key: str | None = None) -> Gu
     async def page_file(name: str) -> Response:
         return _file(name)
 
-    return Guard(app, api_key, front.limits.max_body)
+    return Guard(app, api_key, front.limits)
 
 
 @asynccontextmanager

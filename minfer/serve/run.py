@@ -126,11 +126,12 @@ class Server(uvicorn.Server):
     def __init__(self, front: Front, names: list[str], api_key: str | None = None):
         self.front = front
         limit = front.limits.shutdown + AFTERWARDS
-        app = create_app(front, names, api_key)
-        super().__init__(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=int(limit) + 1))
+        self.guard = create_app(front, names, api_key)
+        super().__init__(uvicorn.Config(self.guard, log_level="warning", access_log=False, timeout_graceful_shutdown=int(limit) + 1))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.front.drain()
+        self.guard.hurry()
         await super().shutdown(sockets)
 
 
