@@ -71,6 +71,10 @@ def start_process(name: str, options: Mapping[str, Any], verbose: bool = False) 
     except EOFError:
         process.join()
         raise MinferError(f"the engine's process ended with code {process.exitcode} while it was loading {name}") from None
+    except BaseException:  # Ctrl-C, for example
+        process.kill()
+        process.join()
+        raise
     if isinstance(first, BaseException):
         process.join()
         raise first
@@ -98,9 +102,9 @@ def stop_process(process) -> None:
     """It has been told to end; see that it does."""
     process.join(END_WITHIN)
     if process.is_alive():
-        log.warning("the engine's process did not end within %g s; it is stopped", END_WITHIN)
-        process.terminate()
-        process.join(END_WITHIN)
+        log.warning("the engine's process did not end within %g s; it is killed", END_WITHIN)
+        process.kill()
+        process.join()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -156,6 +160,7 @@ def serve(
     Raises:
         MinferError: the engine cannot be built, or the address is taken.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is done after Ctrl-C is done after it, too
     with listen(host, port) as sock:
         pipe, info, process = start_process(name, options, verbose)
         with pipe:
