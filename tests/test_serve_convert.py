@@ -77,9 +77,9 @@ def test_defaults_are_the_apis():
 def test_what_is_not_offered(name):
     """Refused, except with the values that ask for nothing."""
     for value in NOT_OFFERED[name]:
-        CompletionRequest(prompt="x", **{name: value})
+        ChatCompletionRequest(messages=HELLO, **{name: value})
     with pytest.raises(ValidationError, match=f"{name} is not offered"):
-        CompletionRequest(prompt="x", **{name: "something"})
+        ChatCompletionRequest(messages=HELLO, **{name: "something"})
     CompletionRequest(prompt="x", metadata={"a": 1}, store=True, whatever=[])
 
 
@@ -87,6 +87,14 @@ def test_types_are_strict():
     for field, value in (("n", "1"), ("n", 1.5), ("n", True), ("temperature", "0"), ("stream", 1), ("stop", 3), ("echo", "yes")):
         with pytest.raises(ValidationError):
             CompletionRequest(prompt="x", **{field: value})
+
+
+@given(st.sampled_from(["n", "seed", "max_tokens", "min_tokens", "top_k", "logprobs"]), st.integers(-9, 2**53))
+def test_a_whole_number_may_be_written_with_a_point(field, value):
+    """As JSON Schema has it, which the OpenAPI document is written in; its type afterwards is int."""
+    request = CompletionRequest.model_validate_json(json.dumps({"prompt": "x", field: float(value)}))
+    assert type(getattr(request, field)) is int
+    assert getattr(request, field) == value
 
 
 def test_a_response_without_a_server(llm):

@@ -81,7 +81,8 @@ def test_bad_chats(server: Running):
         ([], "empty"),
         ([{"role": "wizard", "content": "x"}], "unknown role"),
         ([{"role": "user"}], "messages"),
-        ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], "messages"),
+        ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], "'image_url' is not offered"),
+        ([{"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function"}]}], "tool_calls in a message"),
     ):
         answer = server.http.post("/v1/chat/completions", json={"messages": messages, "max_tokens": 2})
         assert answer.status_code == 400
