@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 
 import httpx
 import pytest
 from serve_fixtures import PATIENCE, Running, events_of, running, until
+
+from minfer.serve.answers import Answer, Asked
+from minfer.serve.convert import params_of, prompts_of
+from minfer.serve.protocol import CompletionRequest
 
 
 def test_deadline():
@@ -46,6 +51,40 @@ def test_shutdown(limit):
                 client.join(PATIENCE)
         client.join(PATIENCE)
     assert answers[0].status_code == (200 if limit > 1 else 503)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_connection_that_closes_while_it_is_written_to(stream):
+    """uvloop raises then. Where the client has gone nobody minds; where it has not, that is a fault."""
+    with running() as server:
+        tried = threading.Event()
+
+        async def send(message) -> None:
+            tried.set()
+            raise RuntimeError("the handler is closed")
+
+        async def gone() -> dict:
+            await asyncio.sleep(0.01)
+            return {"type": "http.disconnect" if tried.is_set() else "http.request"}
+
+        async def there() -> dict:
+            return await asyncio.sleep(PATIENCE)
+
+        def answer(receive) -> None:
+            request = CompletionRequest(prompt="hello", max_tokens=3, stream=stream)
+            made = Answer(server.front, Asked(request, prompts_of(request, server.llm.tokenizer), params_of(request), "tiny"))
+            asyncio.run_coroutine_threadsafe(made({"type": "http"}, receive, send), server.front.loop).result(PATIENCE)
+
+        answer(gone)
+        with pytest.raises(RuntimeError, match="handler is closed"):
+            answer(there)
+        server.settle()
+
+
+def test_an_idle_connection_is_kept():
+    """httpx keeps one for 5 seconds, aiohttp for 15: a server that closes it first loses their next request now and then."""
+    with running() as server:
+        assert server.server.config.timeout_keep_alive > 60
 
 
 def half_a_request(server: Running) -> socket.socket:

@@ -29,6 +29,7 @@ from minfer.tokenizer import load_tokenizer
 log = logging.getLogger(__name__)
 
 END_WITHIN = 10.0  # seconds for the engine's process to end by itself
+KEEP_ALIVE = 75  # seconds that an idle connection is kept: longer than clients do, or their next request may meet its end
 AFTERWARDS = 5.0  # seconds for connections to close, beyond Limits.shutdown
 
 
@@ -131,7 +132,8 @@ class Server(uvicorn.Server):
         self.front = front
         limit = front.limits.shutdown + AFTERWARDS
         self.guard = create_app(front, names, api_key)
-        super().__init__(uvicorn.Config(self.guard, log_level="warning", access_log=False, timeout_graceful_shutdown=int(limit) + 1))
+        others = {"timeout_keep_alive": KEEP_ALIVE, "timeout_graceful_shutdown": int(limit) + 1}
+        super().__init__(uvicorn.Config(self.guard, log_level="warning", access_log=False, **others))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.front.drain()
