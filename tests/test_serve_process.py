@@ -56,8 +56,9 @@ def test_it_serves_until_it_is_told_to_stop(how):
         assert httpx.post(f"{url}/v1/completions", json=body, headers=headers, timeout=PATIENCE).status_code == 200
         assert httpx.get(f"{url}/v1/models", headers=headers).json()["data"][0]["id"] == "small"
         process.send_signal(how)
-        process.wait(PATIENCE)
+        said = process.communicate(timeout=PATIENCE)[1]
         assert process.returncode == 0
+        assert said == ""
         until(lambda: gone(children), "the engine's process is still there")
 
 

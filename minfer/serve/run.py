@@ -47,13 +47,19 @@ def start_thread(llm: LLM, name: str) -> tuple[Connection, EngineInfo, threading
     def work() -> None:
         try:
             Worker(llm.engine, theirs).run()
-        finally:  # both ends hear of it, also the thread that waits for commands
-            with theirs, socket.fromfd(theirs.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as line, contextlib.suppress(OSError):
-                line.shutdown(socket.SHUT_RDWR)
+        finally:
+            with theirs:
+                hang_up(theirs)
 
     thread = threading.Thread(target=work, name="minfer-engine", daemon=True)
     thread.start()
     return ours, info_of(llm, name), thread
+
+
+def hang_up(pipe: Connection) -> None:
+    """Both ends hear of it, also a thread that waits at one of them: to close what it reads from would be an error there."""
+    with socket.fromfd(pipe.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as line, contextlib.suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
 
 
 def start_process(name: str, options: Mapping[str, Any], verbose: bool = False) -> tuple[Connection, EngineInfo, Any]:
@@ -172,5 +178,5 @@ def serve(
                 with contextlib.suppress(KeyboardInterrupt):
                     server.run(sockets=[sock])
             finally:
-                pipe.close()
+                hang_up(pipe)
                 stop_process(process)
