@@ -130,7 +130,7 @@ def test_the_engine_is_lost():
 def test_api_key():
     """Without the right key nothing is served but the page and the health."""
     with running(api_key="sésame") as server:
-        for key in (None, "", "Bearer", "Bearer sesame", "sésame", "Bearer sésame1"):
+        for key in (None, "", "Bearer", "Bearer sesame", "sésame", "Bearer sésame1", "Basic sésame"):
             headers = {} if key is None else {"authorization": key.encode()}
             answer = server.http.post("/v1/completions", json={"prompt": "x"}, headers=headers)
             assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
