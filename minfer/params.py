@@ -184,7 +184,7 @@ def _bias(value: object) -> tuple[tuple[int, float], ...]:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise _refuse("logit_bias", value, "a mapping from token id to a number")
         token, amount = pair
-        if isinstance(token, str) and token.isascii() and token.isdigit():
+        if isinstance(token, str) and len(token) < 20 and token.isascii() and token.isdigit():  # Python reads no thousands of digits
             token = int(token)
         token = _integer("logit_bias token id", token, 0)
         if token in bias:

@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from minfer.testing.tokenizers import byte_fallback_tokenizer, byte_level_tokenizer
-from minfer.text.detokenize import Detokenizer, decode_token
+from minfer.text.detokenize import Detokenizer, decode_token, token_bytes
 
 TOKENIZERS = {"byte_level": byte_level_tokenizer(), "byte_fallback": byte_fallback_tokenizer()}
 PADDED_VOCABULARY = 340  # more ids than either tokenizer knows
@@ -33,6 +33,21 @@ def pieces(tokenizer, ids, skip=True):
 def _first_byte(name):
     """The id of byte 0; the others follow in order."""
     return TOKENIZERS[name].convert_tokens_to_ids({"byte_level": "Ā", "byte_fallback": "<0x00>"}[name])
+
+
+@each_tokenizer
+@settings(deadline=None, max_examples=150)
+@given(texts)
+@example("😀你")
+def test_the_bytes_of_tokens(name, text):
+    """Joined, they are the text's UTF-8, also where a character is split; a token on its own may have lost the space before it."""
+    tokenizer = TOKENIZERS[name]
+    joined = b"".join(token_bytes(tokenizer, token) for token in tokenizer(text, add_special_tokens=False).input_ids)
+    expected = text.encode()
+    if name == "byte_fallback":
+        joined, expected = joined.replace(b" ", b""), text.replace("▁", " ").encode().replace(b" ", b"")
+    assert joined == expected
+    assert token_bytes(tokenizer, PADDED_VOCABULARY) == b""
 
 
 def check(tokenizer, ids, skip):

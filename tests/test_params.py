@@ -75,7 +75,7 @@ REFUSED = {
     "prompt_logprobs": [-1, 21, *NOT_INTEGERS],
     "logit_bias": [
         *({1: amount} for amount in (100.1, -101, math.nan, "1", True)),
-        *({token: 0} for token in (-1, "x", "-1", "²", True, 1.0, None)),
+        *({token: 0} for token in (-1, "x", "-1", "²", "9" * 5000, True, 1.0, None)),
         *({"1": 0, 1: 2}, "1", 3, [1], [(1, 2, 3)]),
     ],
     "skip_special_tokens": [0, 1, "no", None],

@@ -158,8 +158,10 @@ def test_logprobs_of_chats(server: Running):
     for top in (None, 0, 3):
         answer = server.chat(max_tokens=3, ignore_eos=True, logprobs=True, top_logprobs=top).json()["choices"][0]
         assert len(answer["logprobs"]["content"]) == 3
+        joined = b"".join(bytes(each["bytes"]) for each in answer["logprobs"]["content"])
+        assert joined.decode(errors="replace") == answer["message"]["content"]
         for each in answer["logprobs"]["content"]:
-            assert bytes(each["bytes"]).decode() == each["token"]
+            assert bytes(each["bytes"]).decode(errors="replace") == each["token"]
             assert len(each["top_logprobs"]) == (top or 0)
             if top:
                 assert each["top_logprobs"][0]["logprob"] >= each["logprob"] - 1e-6

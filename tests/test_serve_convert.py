@@ -15,10 +15,13 @@ from minfer import LLM, SamplingParams
 from minfer.outputs import Logprob
 from minfer.serve.convert import SAME, detokenize, params_of, prompts_of, tokenize
 from minfer.serve.errors import LONGEST, ApiError, from_validation
+from minfer.serve.logprobs import LEAST, Places, chat_logprobs, completion_logprobs, entries_of, prompt_logprobs
 from minfer.serve.protocol import NOT_OFFERED, ChatCompletionRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest
 from minfer.serve.replies import json_response
-from minfer.serve.responses import LEAST, chat_logprobs, completion_logprobs, entries_of, response_of
+from minfer.serve.responses import response_of
+from minfer.testing.tokenizers import byte_fallback_tokenizer, byte_level_tokenizer
 
+TOKENIZERS = [byte_level_tokenizer(), byte_fallback_tokenizer()]
 HELLO = [{"role": "user", "content": "hello"}]
 
 
@@ -58,9 +61,9 @@ def test_defaults_are_the_apis():
 def test_what_is_not_offered(name):
     """Refused, except with the values that ask for nothing."""
     for value in NOT_OFFERED[name]:
-        CompletionRequest(prompt="x", **{name: value})
+        ChatCompletionRequest(messages=HELLO, **{name: value})
     with pytest.raises(ValidationError, match=f"{name} is not offered"):
-        CompletionRequest(prompt="x", **{name: "something"})
+        ChatCompletionRequest(messages=HELLO, **{name: "something"})
     CompletionRequest(prompt="x", metadata={"a": 1}, store=True, whatever=[])
 
 
@@ -68,6 +71,14 @@ def test_types_are_strict():
     for field, value in (("n", "1"), ("n", 1.5), ("n", True), ("temperature", "0"), ("stream", 1), ("stop", 3), ("echo", "yes")):
         with pytest.raises(ValidationError):
             CompletionRequest(prompt="x", **{field: value})
+
+
+@given(st.sampled_from(["n", "seed", "max_tokens", "min_tokens", "top_k", "logprobs"]), st.integers(-9, 2**53))
+def test_a_whole_number_may_be_written_with_a_point(field, value):
+    """As JSON Schema has it, which the OpenAPI document is written in; its type afterwards is int."""
+    request = CompletionRequest.model_validate_json(json.dumps({"prompt": "x", field: float(value)}))
+    assert type(getattr(request, field)) is int
+    assert getattr(request, field) == value
 
 
 def test_a_response_without_a_server(llm):
@@ -96,6 +107,20 @@ def test_tokens_there_and_back(llm, text):
     assert detokenize(DetokenizeRequest(tokens=ids), llm.tokenizer) == text
 
 
+@settings(max_examples=80)
+@given(st.sampled_from(TOKENIZERS), st.text(st.sampled_from("ab the  \n你好😀e\u0301ä"), max_size=20))
+def test_offsets_are_places_in_the_text(tokenizer, text):
+    """Of an echoed prompt: each token stands where it says, but for parts of characters and byte tokens; a BOS at the beginning."""
+    ids = tokenizer(text).input_ids
+    found = prompt_logprobs(ids, text, [None] * len(ids), tokenizer)
+    assert found.text_offset == sorted(found.text_offset)
+    for token, piece, place in list(zip(ids, found.tokens, found.text_offset, strict=True))[1:]:
+        if "\ufffd" not in piece and not tokenizer.convert_ids_to_tokens(token).startswith("<0x"):
+            assert text[place:].startswith(piece), (token, piece, place)
+    assert all(0 <= place <= len(text) for place in found.text_offset)
+    assert found.text_offset[0] == 0
+
+
 def test_without_a_tokenizer():
     """Token ids are served; for text the error says what to do."""
     assert prompts_of(CompletionRequest(prompt=[1, 2]), None)[0].ids == [1, 2]
@@ -113,10 +138,10 @@ def test_without_a_tokenizer():
 def test_log_probabilities_are_json():
     """Minus infinity has no place in JSON; of tokens that look alike, the chosen one counts."""
     entry = {3: Logprob(float("-inf"), None, "x"), 4: Logprob(-0.5, 1, "x"), 5: Logprob(-1.0, 2, None)}
-    made = completion_logprobs(entries_of([entry]))
+    made = completion_logprobs(entries_of([entry]), Places(None))
     assert made.token_logprobs == [LEAST]
     assert made.top_logprobs == [{"x": LEAST, "token_id:5": -1.0}]
-    content = chat_logprobs(entries_of([entry]), 2).content[0]
+    content = chat_logprobs(entries_of([entry]), 2, None).content[0]
     assert (content.logprob, [each.logprob for each in content.top_logprobs]) == (LEAST, [-0.5, -1.0])
     json.dumps([made.model_dump(), content.model_dump()], allow_nan=False)
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import threading
 
 import httpx
 import pytest
-from serve_fixtures import PATIENCE, events_of, running, until
+from serve_fixtures import PATIENCE, Running, events_of, running, until
+
+from minfer.serve.answers import Answer, Asked
+from minfer.serve.convert import params_of, prompts_of
+from minfer.serve.protocol import CompletionRequest
 
 
 def test_deadline():
@@ -47,6 +53,64 @@ def test_shutdown(limit):
     assert answers[0].status_code == (200 if limit > 1 else 503)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_connection_that_closes_while_it_is_written_to(stream):
+    """uvloop raises then. Where the client has gone nobody minds; where it has not, that is a fault."""
+    with running() as server:
+        tried = threading.Event()
+
+        async def send(message) -> None:
+            tried.set()
+            raise RuntimeError("the handler is closed")
+
+        async def gone() -> dict:
+            await asyncio.sleep(0.01)
+            return {"type": "http.disconnect" if tried.is_set() else "http.request"}
+
+        async def there() -> dict:
+            return await asyncio.sleep(PATIENCE)
+
+        def answer(receive) -> None:
+            request = CompletionRequest(prompt="hello", max_tokens=3, stream=stream)
+            made = Answer(server.front, Asked(request, prompts_of(request, server.llm.tokenizer), params_of(request), "tiny"))
+            asyncio.run_coroutine_threadsafe(made({"type": "http"}, receive, send), server.front.loop).result(PATIENCE)
+
+        answer(gone)
+        with pytest.raises(RuntimeError, match="handler is closed"):
+            answer(there)
+        server.settle()
+
+
+def test_an_idle_connection_is_kept():
+    """httpx keeps one for 5 seconds, aiohttp for 15: a server that closes it first loses their next request now and then."""
+    with running() as server:
+        assert server.server.config.timeout_keep_alive > 60
+
+
+def half_a_request(server: Running) -> socket.socket:
+    """All of its head, and the first byte of its body."""
+    sock = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
+    sock.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{")
+    return sock
+
+
+def test_half_a_request_is_not_waited_for_beyond_the_deadline():
+    with running(deadline=0.3) as server, half_a_request(server) as sock:
+        assert b" 408 " in sock.recv(65536)
+        assert sock.recv(65536) == b""
+        server.settle()
+
+
+def test_half_a_request_does_not_hold_up_a_shutdown(caplog):
+    """The limit for what is under way is for requests that are there."""
+    with running(shutdown=PATIENCE) as server, half_a_request(server) as sock:
+        server.complete(max_tokens=2)
+        server.server.should_exit = True
+        sock.settimeout(PATIENCE / 2)
+        assert b" 408 " in sock.recv(65536)
+    assert "Exception" not in caplog.text
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_the_engine_is_lost():
     """Everybody gets an error, and health says so."""
@@ -66,12 +130,14 @@ def test_the_engine_is_lost():
 def test_api_key():
     """Without the right key nothing is served but the page and the health."""
     with running(api_key="sésame") as server:
-        for key in (None, "", "Bearer", "Bearer sesame", "sésame", "Bearer sésame1"):
+        for key in (None, "", "Bearer", "Bearer sesame", "sésame", "Bearer sésame1", "Basic sésame"):
             headers = {} if key is None else {"authorization": key.encode()}
             answer = server.http.post("/v1/completions", json={"prompt": "x"}, headers=headers)
             assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
             for path in ("/v1/models", "/metrics", "/engine/state", "/openapi.json"):
                 assert server.http.get(path, headers=headers).status_code == 401
         assert server.http.get("/health").status_code == 200
-        headers = {"authorization": "Bearer sésame".encode()}
+        for scheme in ("bearer", "Bearer"):
+            headers = {"authorization": f"{scheme} sésame".encode()}
+            assert server.http.get("/v1/models", headers=headers).status_code == 200
         assert server.http.post("/v1/completions", json={"prompt": "x", "max_tokens": 2}, headers=headers).status_code == 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from minfer import SamplingParams
 from minfer.serve.front import Front, Limits
 from minfer.serve.messages import EngineInfo, Load, Report, Submit
 from minfer.serve.metrics import Metrics
+from minfer.serve.run import hang_up
 
 CALLS, TOKENS = 60, 20_000  # megabytes, where a pipe holds a fifth of one
 
@@ -62,3 +64,27 @@ def test_a_full_pipe_is_waited_for(new_loop):
         theirs.close()
     assert front.failed is None
     assert got == list(range(CALLS))
+
+
+def test_hanging_up_is_heard_at_both_ends():
+    """By whoever waits at either end, as an end and as nothing else."""
+    ours, theirs = Pipe()
+    heard: list[BaseException] = []
+
+    def listen(pipe: Connection) -> None:
+        try:
+            while True:
+                pipe.recv()
+        except BaseException as error:
+            heard.append(error)
+
+    threads = [threading.Thread(target=listen, args=(pipe,), daemon=True) for pipe in (ours, theirs)]
+    for each in threads:
+        each.start()
+    theirs.send(Report([], Load()))
+    hang_up(ours)
+    for each in threads:
+        each.join(60)
+    assert [type(error) for error in heard] == [EOFError, EOFError]
+    ours.close()
+    theirs.close()

@@ -12,7 +12,7 @@ from serve_fixtures import NAME, SAMPLING, Running, events_of, running
 NEEDED = {"/v1/completions": "prompt", "/v1/chat/completions": "messages", "/tokenize": "prompt", "/detokenize": "tokens"}
 
 numbers = st.integers(-3, 300) | st.integers() | st.floats() | st.sampled_from([0, 1, -1, 2**31, 2**63, 2**64, 1e30, -1e300])
-words = st.text(max_size=8) | st.sampled_from(["", NAME, "\ud83d", "\x00", "text", "user", "1", "5"])
+words = st.text(max_size=8) | st.sampled_from(["", NAME, "\ud83d", "\x00", "text", "user", "1", "5", "9" * 5000])
 leaves = st.none() | st.booleans() | numbers | words
 anything = st.recursive(leaves, lambda each: st.lists(each, max_size=4) | st.dictionaries(words, each, max_size=3), max_leaves=8)
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)

@@ -81,7 +81,8 @@ def test_bad_chats(server: Running):
         ([], "empty"),
         ([{"role": "wizard", "content": "x"}], "unknown role"),
         ([{"role": "user"}], "messages"),
-        ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], "messages"),
+        ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], "'image_url' is not offered"),
+        ([{"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function"}]}], "tool_calls in a message"),
     ):
         answer = server.http.post("/v1/chat/completions", json={"messages": messages, "max_tokens": 2})
         assert answer.status_code == 400
@@ -101,6 +102,9 @@ def test_what_is_no_request(server: Running):
         (server.http.post("/v1/completions", content=b'{"prompt": "x"}'), 415),
         (server.http.get("/v1/completions"), 405),
         (server.http.post("/v1/embeddings", json={}), 404),
+        (server.http.get(f"/page/{'x' * 4000}.css"), 404),
+        (server.http.get("/page/..%2fapp.css"), 404),
+        (server.http.get("/page/%00.css"), 404),
         (server.http.post("/v1/completions", json={"prompt": "x", "model": "other"}), 404),
     ):
         assert answer.status_code == status

@@ -18,11 +18,14 @@ from engine_fixtures import checkpoint
 from serve_fixtures import PATIENCE, until
 
 
+def command(*options: str) -> list[str]:
+    return [sys.executable, "-m", "minfer", "serve", "--model", str(checkpoint()), "--port", "0", "--device", "cpu", *options]
+
+
 @contextlib.contextmanager
 def started(*options: str) -> Iterator[tuple[subprocess.Popen, str, list[psutil.Process]]]:
     """The server's process, its address, and the processes that it has started."""
-    command = [sys.executable, "-m", "minfer", "serve", "--model", str(checkpoint()), "--port", "0", "--device", "cpu", *options]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command(*options), stderr=subprocess.PIPE, text=True)
     said = ""
     try:
         while "http://" not in said:
@@ -39,6 +42,11 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in processes)
 
 
+def engines_of(process: subprocess.Popen) -> list[psutil.Process]:
+    """Its children, without multiprocessing's own helper."""
+    return [each for each in psutil.Process(process.pid).children() if "spawn_main" in " ".join(each.cmdline())]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_it_serves_until_it_is_told_to_stop(how):
@@ -49,9 +57,26 @@ def test_it_serves_until_it_is_told_to_stop(how):
         assert httpx.post(f"{url}/v1/completions", json=body, headers=headers, timeout=PATIENCE).status_code == 200
         assert httpx.get(f"{url}/v1/models", headers=headers).json()["data"][0]["id"] == "small"
         process.send_signal(how)
-        process.wait(PATIENCE)
-        assert process.returncode in (0, -how)
+        said = process.communicate(timeout=PATIENCE)[1]
+        assert process.returncode == 0
+        assert said == ""
         until(lambda: gone(children), "the engine's process is still there")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("whole_group", [False, True])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_while_the_model_is_loaded(how, whole_group):
+    """At once, whatever the engine's process is doing: here it does nothing at all. A terminal sends the signal to both processes."""
+    process = subprocess.Popen(command(), stderr=subprocess.PIPE, text=True, start_new_session=True)
+    until(lambda: engines_of(process), "there is no process for the engine")
+    (engine,) = engines_of(process)
+    engine.suspend()
+    (os.killpg if whole_group else os.kill)(process.pid, how)
+    said = process.communicate(timeout=PATIENCE)[1]
+    assert "Traceback" not in said
+    assert process.returncode != 0
+    assert gone([engine])
 
 
 @pytest.mark.slow
@@ -61,40 +86,14 @@ def test_neither_process_outlives_the_other():
         process.kill()
         until(lambda: gone(children), "the engine's process is still there")
     with started() as (process, url, children):
-        engine = next(each for each in children if "spawn_main" in " ".join(each.cmdline()))
-        engine.kill()
+        engines_of(process)[0].kill()
         until(lambda: httpx.get(f"{url}/health").status_code == 503, "it believes that the engine is still there")
         assert httpx.post(f"{url}/v1/completions", json={"prompt": "hello"}).status_code == 503
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_it_is_told_to_stop_while_it_loads(how):
-    """Both processes get the signal, as from a terminal, or the server alone; both end, and neither shows a traceback."""
-    command = [sys.executable, "-m", "minfer", "serve", "--model", str(checkpoint()), "--port", "0", "--device", "cpu"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    try:
-        until(lambda: engines(process), "no engine was started")
-        children = engines(process)
-        if how == signal.SIGINT:
-            os.killpg(process.pid, how)
-        else:
-            process.send_signal(how)
-        said = process.communicate(timeout=PATIENCE)[1]
-        assert process.returncode == (130 if how == signal.SIGINT else -how)
-        assert "Traceback" not in said
-        until(lambda: gone(children), "the engine's process is still there")
-    finally:
-        process.kill()
-        process.wait()
-
-
-def engines(process: subprocess.Popen) -> list[psutil.Process]:
-    return [each for each in psutil.Process(process.pid).children() if "spawn_main" in " ".join(each.cmdline())]
-
-
 def test_what_cannot_be_served_exits_with_1():
     assert "no model is called 'no-such-model'" in run("serve", "--port", "0", "--model", "no-such-model", code=1).stderr
+    assert "the API key is empty" in run("serve", "--api-key", "", "--model", str(checkpoint()), code=1).stderr
     assert "choose another --port" in run("serve", "--host", "203.0.113.1", "--model", str(checkpoint()), code=1).stderr
 
 

@@ -45,7 +45,9 @@ def serve(
         from minfer.serve.run import serve as run
     except ModuleNotFoundError as error:
         raise MinferError(f"{NEEDS} (no {error.name} here)") from error
-    api_key = api_key or os.environ.get(KEY_VARIABLE) or None
+    api_key = os.environ.get(KEY_VARIABLE) if api_key is None else api_key
+    if api_key == "":
+        raise MinferError(f"the API key is empty: give --api-key, or the variable {KEY_VARIABLE}, a key; or leave both out")
     if host not in LOOPBACK and api_key is None:
         note(f"warning: {host} may be reached from other machines, and no --api-key is set: whoever finds this server can use it")
     limits = Limits(max_waiting=max_waiting, deadline=deadline, max_tokens=max_output_tokens, shutdown=shutdown_seconds)

@@ -54,6 +54,9 @@ class Answer(Response):
         gone = asyncio.create_task(_end_when_gone(receive, call))
         try:
             await (self._stream(call, send) if request.stream else self._whole(call, scope, receive, send))
+        except RuntimeError:  # uvloop's, of a connection that was closed a moment before uvicorn has heard of it
+            if not (await asyncio.wait([gone], timeout=LAST_WORD))[0]:
+                raise
         finally:
             gone.cancel()
             call.close()

@@ -128,7 +128,7 @@ def create_app(front: Front, names: list[str], api_key: str | None = None) -> Gu
     async def page_file(name: str) -> Response:
         return _file(name)
 
-    return Guard(app, api_key, front.limits.max_body)
+    return Guard(app, api_key, front.limits)
 
 
 @asynccontextmanager
@@ -140,11 +140,11 @@ async def _lifespan(front: Front, started: int) -> AsyncIterator[None]:
 
 def _file(name: str) -> Response:
     """A file of the page, or a module of the trace player, which it draws with."""
+    kind = PAGE.get(name.rpartition(".")[2])
     for package, folder in (("minfer.serve", "page"), ("minfer.trace", "player")):
-        path = files(package).joinpath(folder, name)
-        kind = PAGE.get(name.rpartition(".")[2])
-        if kind is not None and "/" not in name and path.is_file():
-            return Response(path.read_bytes(), media_type=f"{kind}; charset=utf-8", headers=PAGE_HEADERS)
+        for path in files(package).joinpath(folder).iterdir():
+            if path.name == name and kind is not None:
+                return Response(path.read_bytes(), media_type=f"{kind}; charset=utf-8", headers=PAGE_HEADERS)
     raise ApiError(404, f"there is no {name!r} here")
 
 

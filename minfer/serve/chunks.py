@@ -14,18 +14,18 @@ from json.encoder import encode_basestring_ascii as quoted
 from minfer.serve.call import Call, News
 from minfer.serve.convert import Prompt, only_scores
 from minfer.serve.errors import ApiError
-from minfer.serve.protocol import ChatCompletionRequest, SamplingRequest
-from minfer.serve.replies import as_json
-from minfer.serve.responses import (
+from minfer.serve.logprobs import (
     ChatLogprobs,
     CompletionLogprobs,
+    Places,
     chat_logprobs,
     completion_logprobs,
     entries_of,
-    new_id,
-    prompt_scores,
-    usage,
+    prompt_logprobs,
 )
+from minfer.serve.protocol import ChatCompletionRequest, SamplingRequest
+from minfer.serve.replies import as_json
+from minfer.serve.responses import new_id, usage
 from minfer.text.processor import Delta
 
 DONE = b"data: [DONE]\n\n"
@@ -49,13 +49,13 @@ class Chunks:
         self.before_text = "delta\":{\"content" if self.chat else "text"
         self.after_text = f'{"}" if self.chat else ""},"logprobs":null,"finish_reason":null}}{self.tail}'
         self.scores_only = only_scores(request)
-        self.given: dict[int, int] = {}  # by choice: characters that the tokens with log-probabilities add up to, the prompt first
+        self.places: dict[int, Places] = {}  # by choice, of those that have begun: where the next token begins
 
     def of(self, news: News) -> bytes:
         """All that is new, as events."""
         events: list[str] = []
         for choice, delta in news.items():
-            if choice not in self.given:
+            if choice not in self.places:
                 self._begin(choice, events)
             if delta.logprobs is None and delta.finish_reason is None and not self.scores_only:
                 events.append(f'{self.head}{{"index":{choice},"{self.before_text}":{quoted(delta.text)}{self.after_text}')
@@ -75,26 +75,25 @@ class Chunks:
 
     def _begin(self, choice: int, events: list[str]) -> None:
         """What a choice opens with: of a chat the role, with echo the prompt."""
-        self.given[choice] = 0
+        skip = self.request.skip_special_tokens is not False
+        self.places[choice] = Places(self.tokenizer, skip_special_tokens=skip)
         if self.chat:
             role = {"index": choice, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
             events.append(f"{self.head}{as_json(role)}{self.tail}")
         elif self.request.echo:
             number = choice // self.call.params.n
             prompt, scores = self.prompts[number], self.call.prompt_logprobs.get(number)
-            logprobs = None if scores is None else completion_logprobs(*prompt_scores(prompt.ids, scores, self.tokenizer))
+            logprobs = None if scores is None else prompt_logprobs(prompt.ids, prompt.text, scores, self.tokenizer)
             events.append(self._event(choice, prompt.text, logprobs))
-            self.given[choice] = len(prompt.text)
+            self.places[choice] = Places(self.tokenizer, len(prompt.text), skip)
 
     def _logprobs(self, choice: int, delta: Delta) -> CompletionLogprobs | ChatLogprobs | None:
         if delta.logprobs is None:
             return None
         entries = entries_of(delta.logprobs)
         if self.chat:
-            return chat_logprobs(entries, self.request.top_logprobs or 0)
-        logprobs = completion_logprobs(entries, offset=self.given[choice])
-        self.given[choice] += sum(map(len, logprobs.tokens))
-        return logprobs
+            return chat_logprobs(entries, self.request.top_logprobs or 0, self.tokenizer)
+        return completion_logprobs(entries, self.places[choice])
 
     def _event(self, choice: int, text: str, logprobs: CompletionLogprobs | ChatLogprobs | None, delta: Delta | None = None) -> str:
         content = {

@@ -1,7 +1,8 @@
 """What may be asked of the server, as pydantic models: completions, chat completions, and the tokenizer.
 
 From: the JSON of a request. To: `convert.py`. Names and meanings are the OpenAI API's; those that it does not have are vLLM's. Types
-are checked here, and strictly: "5" is no number. Limits are checked by SamplingParams, whose messages name them.
+are checked here, and strictly: "5" is no number. 4.0 is a whole one, as JSON has it, except for token ids. Limits are checked by
+SamplingParams, whose messages name them.
 
 Fields that are not listed are ignored, except those that would change the answer: these are refused unless they ask for nothing.
 """
@@ -10,12 +11,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 # field → the values with which it asks for nothing
 NOT_OFFERED: dict[str, tuple] = {
+    "allowed_token_ids": (None, []),
     "audio": (None,),
+    "bad_words": (None, []),
     "best_of": (None, 1),
+    "chat_template": (None,),
+    "chat_template_kwargs": (None, {}),
+    "continue_final_message": (None, False),
+    "documents": (None, []),
+    "echo": (None, False),  # of a chat
     "function_call": (None, "none", "auto"),
     "functions": (None, []),
     "guided_choice": (None, []),
@@ -25,17 +33,25 @@ NOT_OFFERED: dict[str, tuple] = {
     "modalities": (None, ["text"]),
     "prediction": (None,),
     "prompt_embeds": (None,),
+    "prompt_logprobs": (None,),
     "response_format": (None, {"type": "text"}),
     "structured_outputs": (None,),
     "suffix": (None, ""),
     "tool_choice": (None, "none", "auto"),
     "tools": (None, []),
+    "truncate_prompt_tokens": (None,),
     "use_beam_search": (None, False),
     "web_search_options": (None,),
 }
 MOST_STOPS = 64
 MOST_TOKENS = 1024  # named in logit_bias or stop_token_ids
 
+
+def whole_number(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(whole_number)]
 Ids = Annotated[list[int], Field(fail_fast=True)]
 Texts = Annotated[list[str], Field(fail_fast=True)]
 
@@ -54,27 +70,27 @@ class SamplingRequest(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow")
 
     model: str | None = None  # None: the one that is served
-    n: int | None = 1
+    n: Whole | None = 1
     temperature: float | None = 1.0
     top_p: float | None = 1.0
     presence_penalty: float | None = 0.0
     frequency_penalty: float | None = 0.0
-    seed: int | None = None
+    seed: Whole | None = None
     stop: str | Annotated[Texts, Field(max_length=MOST_STOPS)] | None = None
     logit_bias: Annotated[dict[str, float], Field(max_length=MOST_TOKENS)] | None = None
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     user: str | None = None
     # not of the OpenAI API
-    top_k: int | None = 0
+    top_k: Whole | None = 0
     min_p: float | None = 0.0
     repetition_penalty: float | None = 1.0
-    min_tokens: int | None = 0
+    min_tokens: Whole | None = 0
     ignore_eos: bool | None = False
     stop_token_ids: Annotated[Ids, Field(max_length=MOST_TOKENS)] | None = None
     include_stop_str_in_output: bool | None = False
     skip_special_tokens: bool | None = True
-    priority: int | None = 0  # the part policy.priority: the lowest runs first
+    priority: Whole | None = 0  # the part policy.priority: the lowest runs first
 
     @model_validator(mode="after")
     def refuse_what_is_not_offered(self) -> SamplingRequest:
@@ -94,8 +110,8 @@ class CompletionRequest(SamplingRequest):
     """POST /v1/completions."""
 
     prompt: str | Texts | Ids | Annotated[list[Ids], Field(fail_fast=True)]
-    max_tokens: int | None = 16  # 0 with echo: score the prompt, generate nothing
-    logprobs: int | None = None
+    max_tokens: Whole | None = 16  # 0 with echo: score the prompt, generate nothing
+    logprobs: Whole | None = None
     echo: bool | None = False
 
 
@@ -123,6 +139,13 @@ class ChatMessage(BaseModel):
     role: str
     content: str | list[TextPart]
 
+    @model_validator(mode="before")
+    @classmethod
+    def no_calls(cls, message: Any) -> Any:
+        if isinstance(message, dict) and message.get("tool_calls"):
+            raise ValueError("tool_calls in a message are not offered; this server reads text only")
+        return message
+
     @property
     def text(self) -> str:
         """Text parts are joined by line ends."""
@@ -133,10 +156,10 @@ class ChatCompletionRequest(SamplingRequest):
     """POST /v1/chat/completions."""
 
     messages: list[ChatMessage]
-    max_tokens: int | None = None  # the older name
-    max_completion_tokens: int | None = None
+    max_tokens: Whole | None = None  # the older name
+    max_completion_tokens: Whole | None = None
     logprobs: bool | None = False
-    top_logprobs: int | None = None
+    top_logprobs: Whole | None = None
     add_generation_prompt: bool = True
 
 

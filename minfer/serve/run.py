@@ -29,6 +29,7 @@ from minfer.tokenizer import load_tokenizer
 log = logging.getLogger(__name__)
 
 END_WITHIN = 10.0  # seconds for the engine's process to end by itself
+KEEP_ALIVE = 75  # seconds that an idle connection is kept: longer than clients do, or their next request may meet its end
 AFTERWARDS = 5.0  # seconds for connections to close, beyond Limits.shutdown
 
 
@@ -46,13 +47,19 @@ def start_thread(llm: LLM, name: str) -> tuple[Connection, EngineInfo, threading
     def work() -> None:
         try:
             Worker(llm.engine, theirs).run()
-        finally:  # both ends hear of it, also the thread that waits for commands
-            with theirs, socket.fromfd(theirs.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as line, contextlib.suppress(OSError):
-                line.shutdown(socket.SHUT_RDWR)
+        finally:
+            with theirs:
+                hang_up(theirs)
 
     thread = threading.Thread(target=work, name="minfer-engine", daemon=True)
     thread.start()
     return ours, info_of(llm, name), thread
+
+
+def hang_up(pipe: Connection) -> None:
+    """Both ends hear of it, also a thread that waits at one of them: to close what it reads from would be an error there."""
+    with socket.fromfd(pipe.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as line, contextlib.suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
 
 
 def start_process(name: str, options: Mapping[str, Any], verbose: bool = False) -> tuple[Connection, EngineInfo, Any]:
@@ -72,13 +79,13 @@ def start_process(name: str, options: Mapping[str, Any], verbose: bool = False) 
     theirs.close()
     try:
         first = ours.recv()
-    except KeyboardInterrupt:
-        process.terminate()
-        process.join()
-        raise
     except EOFError:
         process.join()
         raise MinferError(f"the engine's process ended with code {process.exitcode} while it was loading {name}") from None
+    except BaseException:  # Ctrl-C, for example
+        process.kill()
+        process.join()
+        raise
     if isinstance(first, BaseException):
         process.join()
         raise first
@@ -106,9 +113,9 @@ def stop_process(process) -> None:
     """It has been told to end; see that it does."""
     process.join(END_WITHIN)
     if process.is_alive():
-        log.warning("the engine's process did not end within %g s; it is stopped", END_WITHIN)
-        process.terminate()
-        process.join(END_WITHIN)
+        log.warning("the engine's process did not end within %g s; it is killed", END_WITHIN)
+        process.kill()
+        process.join()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -134,11 +141,13 @@ class Server(uvicorn.Server):
     def __init__(self, front: Front, names: list[str], api_key: str | None = None):
         self.front = front
         limit = front.limits.shutdown + AFTERWARDS
-        app = create_app(front, names, api_key)
-        super().__init__(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=int(limit) + 1))
+        self.guard = create_app(front, names, api_key)
+        others = {"timeout_keep_alive": KEEP_ALIVE, "timeout_graceful_shutdown": int(limit) + 1}
+        super().__init__(uvicorn.Config(self.guard, log_level="warning", access_log=False, **others))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.front.drain()
+        self.guard.hurry()
         await super().shutdown(sockets)
 
 
@@ -163,6 +172,7 @@ def serve(
     Raises:
         MinferError: the engine cannot be built, or the address is taken.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is done after Ctrl-C is done after it, too
     with listen(host, port) as sock:
         pipe, info, process = start_process(name, options, verbose)
         with pipe:
@@ -172,5 +182,5 @@ def serve(
                 with contextlib.suppress(KeyboardInterrupt):
                     server.run(sockets=[sock])
             finally:
-                pipe.close()
+                hang_up(pipe)
                 stop_process(process)

@@ -10,11 +10,13 @@ once. So a `Detokenizer` decodes a short window of the latest tokens and gives o
 from __future__ import annotations
 
 import codecs
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from transformers import PreTrainedTokenizerBase
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 REPLACEMENT = "\ufffd"  # what decoders write for bytes that are no character, or not yet one
 WINDOW = 16  # tokens decoded at once, at most, outside a run of byte tokens
@@ -116,6 +118,23 @@ def decode_token(tokenizer: PreTrainedTokenizerBase, token: int) -> str:
     if not _is_known(tokenizer, token):
         return ""
     return tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+
+def token_bytes(tokenizer: PreTrainedTokenizerBase, token: int) -> bytes:
+    """The UTF-8 that a token stands for; of a character that is split over tokens, each has its part. b"" for unknown ids."""
+    text = decode_token(tokenizer, token)
+    if REPLACEMENT not in text:
+        return text.encode()
+    if token in _special(tokenizer).bytes:
+        return _special(tokenizer).bytes[token]
+    letters, name = _letters(), tokenizer.convert_ids_to_tokens(token)
+    return bytes(letters[letter] for letter in name) if letters.keys() >= set(name) else text.encode()
+
+
+@functools.cache
+def _letters() -> dict[str, int]:
+    """Byte-level tokenizers write each byte as a letter."""
+    return {letter: byte for byte, letter in bytes_to_unicode().items()}
 
 
 def _is_known(tokenizer: PreTrainedTokenizerBase, token: int) -> bool:
