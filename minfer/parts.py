@@ -123,10 +123,7 @@ class Blocks(Protocol):
         ...
 
     def match(self, seq: Sequence) -> int:
-        """Give it the blocks that already hold its first tokens; return how many tokens that is.
-
-        Only of requests with the same cache_salt. None of a request with prompt_logprobs, which needs the logits of its whole prompt.
-        """
+        """Give it the blocks of its cache_salt that hold its first tokens → how many; with prompt_logprobs, none."""
         ...
 
     def allocate(self, seq: Sequence, num_tokens: int, keep: int = 0) -> bool:

@@ -13,14 +13,9 @@ from course_fixtures import NORM, write_chapter
 from typer.testing import CliRunner
 
 from minfer.cli.app import app
-from minfer.course import engine_run, library
-from minfer.course.jobs import FAILED, PASSED, all_jobs
-from minfer.course.starter import generate
+from minfer.course import library
+from minfer.course.jobs import FAILED, all_jobs
 from minfer.course.supervise import Request, events
-from minfer.params import SamplingParams
-from minfer.testing.checking import check
-from minfer.testing.limits import limited
-from minfer.testing.suites import suite_of
 
 pytestmark = pytest.mark.slow  # each check is a process of its own
 SMALL = ["--examples", "5"]
@@ -239,48 +234,3 @@ def test_a_file_for_several_slots_may_lack_one(tmp_path, chapter, monkeypatch):
     assert "scheduler: mine.py has no ChunkedScheduler; its tasks earn nothing, and minfer's own part stands in for it" in said
     assert "not checked  scheduler.work" in said
     assert "5 of 10 points" in said
-
-
-def test_kernels_are_interpreted(tmp_path, chapter):
-    """Without a GPU, the worker does so by itself, and the engine takes the interpreted kernel too."""
-    pytest.importorskip("triton")
-    other = write_chapter(library.root(), NORM, "07_fused_norm")
-    path = tmp_path / "mine.py"
-    path.write_text(generate(other, solved=True))
-    request = Request(other, {"norm": f"{path}:add_rms_norm"}, all_jobs(other.tasks), True, False, 2)
-    found = list(events(request))
-    assert [event["outcome"].status for event in found if event["event"] == "outcome"] == [PASSED] * 3, found
-
-
-def test_the_stuck_property_of_loops_does_not_take_a_stub_for_an_error():
-    """A loop that is not written yet raises, and that is not the error which is asked for."""
-
-    def loop(scheduler, executor):
-        raise NotImplementedError("ch13 task1: loop")
-        yield
-
-    results = [check(limited(prop, 5, Path(__file__)), loop, examples=1, shrink=False) for prop in suite_of("loop")]
-    assert {result.status for result in results} == {"not written"}
-
-
-def test_near_ties_are_measured(chapter):
-    """On a GPU a token may differ where the two likeliest are close: how close is the difference of their log-probabilities."""
-    stage = engine_run.stage_here(chapter)
-    prompt = [5, 9, 11]
-    with_logprobs = engine_run.open_engine(stage, "cpu", False)
-    params = SamplingParams(max_tokens=1, temperature=0, logprobs=3)
-    with_logprobs.add_request("a", prompt, params, stream=False)
-    first = with_logprobs.step()[0].outputs[0].logprobs[0]
-    best, second = sorted(first, key=lambda token: -first[token].logprob)[:2]
-    far = engine_run.distance(engine_run.open_engine(stage, "cpu", False), prompt, best, second)
-    assert far == pytest.approx(first[best].logprob - first[second].logprob, abs=1e-4)
-    assert engine_run.distance(engine_run.open_engine(stage, "cpu", False), prompt, best, -1) == float("inf")
-
-
-def test_the_engines_requests_are_uneven():
-    """Different prompts that fit, some with a common beginning, some longer than a step may compute."""
-    asks = engine_run.requests(small=False)
-    assert len({tuple(ask.prompt) for ask in asks}) == len(asks) == 8
-    assert all(len(ask.prompt) + ask.params.max_tokens <= 64 for ask in asks)
-    assert sum(ask.prompt[:9] == asks[1].prompt[:9] for ask in asks) >= 3
-    assert any(len(ask.prompt) > 16 for ask in asks)
