@@ -11,7 +11,8 @@ import multiprocessing
 import signal
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 
 END_WITHIN = 10.0  # seconds for the engine's process to end by itself
 KEEP_ALIVE = 75  # seconds that an idle connection is kept: longer than clients do, or their next request may meet its end
+SIGNALS = {signal.SIGINT, signal.SIGTERM}
 AFTERWARDS = 5.0  # seconds for connections to close, beyond Limits.shutdown
 
 
@@ -71,20 +73,19 @@ def start_process(name: str, options: Mapping[str, Any], verbose: bool = False) 
     context = multiprocessing.get_context("spawn")  # a fork would take threads and the device's state along
     ours, theirs = context.Pipe()
     process = context.Process(target=engine_process, args=(theirs, name, dict(options), verbose), name="minfer-engine")
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the new process inherits it: Ctrl-C is for this one alone
+    resource_tracker.ensure_running()  # it lets signals through when it starts, which process.start() would do
     try:
-        process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    theirs.close()
-    try:
+        with signals_held_back():  # also from the new process, until it has decided what to do about them
+            process.start()
+        theirs.close()
         first = ours.recv()
     except EOFError:
         process.join()
         raise MinferError(f"the engine's process ended with code {process.exitcode} while it was loading {name}") from None
     except BaseException:  # Ctrl-C, for example
-        process.kill()
-        process.join()
+        if process.pid is not None:
+            process.kill()
+            process.join()
         raise
     if isinstance(first, BaseException):
         process.join()
@@ -92,10 +93,21 @@ def start_process(name: str, options: Mapping[str, Any], verbose: bool = False) 
     return ours, first, process
 
 
+@contextlib.contextmanager
+def signals_held_back() -> Iterator[None]:
+    """What comes meanwhile is dealt with at the end."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
 def engine_process(pipe: Connection, name: str, options: Mapping[str, Any], verbose: bool) -> None:
     """The whole life of the engine's process. It ends when it is told to, or when the server has gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both processes; the server decides when this one ends
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     from minfer.cli.console import log_from
 
     log_from(logging.INFO if verbose else logging.WARNING)

@@ -66,8 +66,8 @@ def submitted(whole):
 
 
 def failures(slot: str, part, examples: int) -> dict[str, str]:
-    """Property → what was wrong."""
-    results = [check(prop, part, examples=examples, shrink=False) for prop in suite_of(slot)]
+    """Property → what was wrong. A large cache is gigabytes, which are not sent to another process."""
+    results = [check(prop, part, examples=examples, shrink=False) for prop in suite_of(slot) if prop.name != "large-cache"]
     return {result.prop.name: str(result.error) for result in results if not result.passed}
 
 
@@ -154,7 +154,7 @@ def add_rms_norm(x, residual, weight, eps):
     return result
 """
     found = failures("norm", submitted("norm", text, "add_rms_norm"), 5)
-    assert "a weight that was written to" in found["normalised"]
+    assert "weight as it was" in found["normalised"]
 
 
 def test_layouts_arrive(submitted):
