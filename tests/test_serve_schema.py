@@ -1,6 +1,6 @@
 """schemathesis, which knows nothing of minfer, reads the server's own OpenAPI document and looks for requests that break it.
 
-Skipped where it is not installed: pip install schemathesis, in an environment of its own if need be, with `st` on the PATH.
+The extra `dev` brings it. Where it is not installed the test is skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def server():
 def test_schemathesis_finds_nothing(server: Running, tmp_path):
     st = shutil.which("st", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if st is None:
-        pytest.skip("needs schemathesis (pip install schemathesis), with its command `st` on the PATH")
+        pytest.skip('needs schemathesis, which pip install "minfer[dev]" brings')
     command = [st, "run", f"{server.url}/openapi.json", "--exclude-checks", LEFT_OUT, "--phases", "examples,coverage,fuzzing"]
     command += ["--max-examples", "40", "--seed", "1", "--continue-on-failure", "--no-color"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
