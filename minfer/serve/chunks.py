@@ -75,8 +75,7 @@ class Chunks:
 
     def _begin(self, choice: int, events: list[str]) -> None:
         """What a choice opens with: of a chat the role, with echo the prompt."""
-        skip = self.request.skip_special_tokens is not False
-        self.places[choice] = Places(self.tokenizer, skip_special_tokens=skip)
+        start = 0
         if self.chat:
             role = {"index": choice, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
             events.append(f"{self.head}{as_json(role)}{self.tail}")
@@ -85,7 +84,8 @@ class Chunks:
             prompt, scores = self.prompts[number], self.call.prompt_logprobs.get(number)
             logprobs = None if scores is None else prompt_logprobs(prompt.ids, prompt.text, scores, self.tokenizer)
             events.append(self._event(choice, prompt.text, logprobs))
-            self.places[choice] = Places(self.tokenizer, len(prompt.text), skip)
+            start = len(prompt.text)
+        self.places[choice] = Places(self.tokenizer, start, self.call.params.skip_special_tokens)
 
     def _logprobs(self, choice: int, delta: Delta) -> CompletionLogprobs | ChatLogprobs | None:
         if delta.logprobs is None:
